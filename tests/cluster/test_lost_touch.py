@@ -191,3 +191,24 @@ async def test_a_store_with_a_problem_is_not_waited_for(monkeypatch: pytest.Monk
         monkeypatch.undo()
         cluster.nodes[0].is_cut_off = False
         assert await ends(cluster, 0, "say two", context="c") is COMPLETED
+
+
+async def test_a_node_that_is_about_to_join_again_takes_over_no_lanes() -> None:
+    """Its late beat makes it look trusted, and the store would give the lanes to its old name."""
+    restart = ("resume_queued", "resume_running")
+    async with nodes(resumable=True, on_restart=restart) as cluster:
+        (a, b), node = cluster.worlds, cluster.nodes[0]
+        ownership = a.runtime.ownership
+        assert ownership is not None
+        await b.submit("wait gate", context="c")
+        await cluster.clock.advance(1)
+        ownership.lose("a test")
+        cluster.nodes[1].kill()
+        await b.vanish()
+        node.shared.resign(cluster.nodes[1].name)
+        await ownership.take_over()
+        assert not a.scripted.turns
+        await cluster.clock.advance(10)
+        assert len(a.scripted.turns) == 1
+        a.gates.open("gate")
+        await settle()

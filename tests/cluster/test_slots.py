@@ -1,6 +1,8 @@
 """`max_concurrency` holds over all nodes, and no node keeps slots that another one waits for."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -9,7 +11,9 @@ from tests.runtime.test_publishing import another
 from tests.runtime.world import World, said
 
 from trunkline.model.errors import StoreUnusable
-from trunkline.model.values import TaskState
+from trunkline.model.outputs import Final, Output
+from trunkline.model.values import Part, TaskState
+from trunkline.ports.backend import TurnRequest
 from trunkline.testing import FakeClock, settle
 from trunkline.testing.shared_store import LEASE_MS, SharedStore
 
@@ -365,3 +369,42 @@ async def test_the_slots_of_an_agent_that_is_withdrawn_are_given_back() -> None:
         await cluster.clock.advance(3)
         assert await b.state(waits) is COMPLETED
         assert cluster.nodes[0].name not in cluster.store.slots_of(AGENT)
+
+
+class Stubborn:
+    """An agent that does not end when it is canceled."""
+
+    is_pure = can_resume = may_reply_directly = False
+
+    def __init__(self) -> None:
+        self.turns: list[str] = []
+        self.may_end = asyncio.Event()
+
+    async def start(self, request: TurnRequest) -> AsyncIterator[Output]:
+        self.turns.append(request.task_id)
+        while not self.may_end.is_set():
+            with suppress(asyncio.CancelledError):
+                await self.may_end.wait()
+        yield Final((Part(text="done"),))
+
+    async def cancel(self, run_id: str) -> None:
+        pass
+
+    async def close(self) -> None:
+        self.may_end.set()
+
+
+async def test_a_turn_that_was_given_up_keeps_its_slot_until_its_agent_has_ended() -> None:
+    agent = Stubborn()
+    async with nodes(max_concurrency=1, cancel_grace_s=5.0, backend=agent) as cluster:
+        a, b = cluster.worlds
+        first = (await a.submit("begin")).id
+        waiting = [(await world.submit("wait")).id for world in (a, b)]
+        live = a.runtime.registry.in_memory(first)
+        assert live is not None
+        a.runtime.journal.fence(live)
+        await cluster.clock.advance(3)
+        assert agent.turns == [first]
+        agent.may_end.set()
+        await cluster.clock.advance(2)
+        assert sorted(agent.turns) == sorted([first, *waiting])

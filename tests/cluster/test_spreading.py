@@ -2,8 +2,9 @@
 
 import pytest
 from tests.cluster.nodes import Nodes, nodes
-from tests.cluster.test_slots import begun, deaf, running, wait_at
+from tests.cluster.test_slots import AGENT, begun, deaf, running, wait_at
 
+from trunkline.background import next_pass
 from trunkline.model.errors import StoreUnusable
 from trunkline.model.values import TaskState
 from trunkline.testing import settle
@@ -103,16 +104,46 @@ async def test_a_waiting_task_can_be_canceled_while_its_context_moves() -> None:
         assert begun(b) == 1
 
 
-async def test_contexts_stay_where_no_turn_could_run_earlier() -> None:
-    async with nodes(max_concurrency=2, max_concurrency_per_node=2) as cluster:
+async def test_contexts_that_wait_for_a_slot_of_all_nodes_stay() -> None:
+    async with nodes(max_concurrency=1, max_concurrency_per_node=2) as cluster:
         a, _ = cluster.worlds
-        await wait_at(a, 1)
-        epochs = {lane: list(each) for lane, each in cluster.store.epochs.items()}
-        await wait_at(a, 1)
+        await wait_at(a, 3)
         await cluster.clock.advance(3)
-        # Nothing waits, so nothing moves.
-        assert {lane: cluster.store.epochs[lane] for lane in epochs} == epochs
-        assert running(cluster) == [2, 0]
+        assert running(cluster) == [1, 0]
+        assert all(len(epochs) == 1 for epochs in cluster.store.epochs.values())
+
+
+@pytest.mark.parametrize("passes", range(6))
+async def test_a_message_is_not_lost_when_its_context_is_about_to_move(passes: int) -> None:
+    async with nodes(max_concurrency_per_node=1) as cluster:
+        a, b = cluster.worlds
+        await wait_at(a, 1)
+        first = await a.submit("say one", context="c")
+        sending = [a.soon(a.submit("say two", context=each)) for each in ("c", "d")]
+        for _ in range(passes):
+            await next_pass()
+        assert a.runtime.runs.spreading is not None
+        a.runtime.runs.spreading.hear_room(AGENT, 5)
+        await cluster.clock.advance(3)
+        for task in (first, *[await each for each in sending]):
+            assert await b.state(task.id) is COMPLETED
+        assert len(order(cluster)) == len(set(order(cluster))) == 4
+
+
+async def test_resumed_turns_that_wait_go_to_a_node_that_has_room() -> None:
+    restart = ("resume_queued", "resume_running")
+    async with nodes(resumable=True, on_restart=restart, max_concurrency_per_node=2) as cluster:
+        a = cluster.worlds[0]
+        tasks = await wait_at(a, 2)
+        await cluster.clock.advance(0.5)
+        b, c = cluster.worlds[1], cluster.add()
+        await c.open()
+        busy = await wait_at(b, 2, gate="busy")
+        await cluster.kill(0)
+        c.gates.open("gate")
+        await cluster.clock.advance(9)
+        assert {await b.state(each) for each in tasks} == {COMPLETED}
+        assert {await b.state(each) for each in busy} == {WORKING}
 
 
 async def test_both_limits_hold() -> None:

@@ -9,6 +9,7 @@ left. Where that fails, any node takes them over with its next sweep, the first 
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import islice
 
 from msgspec import Struct, field
 
@@ -16,7 +17,7 @@ from trunkline.background import BackgroundTasks
 from trunkline.engine.recovery import Recovery, recover
 from trunkline.engine.run_states import RunEvent, RunState
 from trunkline.model.errors import StoreError, TrunklineError
-from trunkline.model.values import HAS_WORK, TaskState
+from trunkline.model.values import HAS_WORK
 from trunkline.ports.clock import Clock
 from trunkline.ports.cluster import LanesFreed, RoomLeft
 from trunkline.runtime.agents import Lane, PublishedAgent
@@ -28,6 +29,7 @@ _log = logging.getLogger("trunkline.cluster")
 
 # A node that has room says so again with every sweep.
 _ROOM_KNOWN_S = 2.0
+_CONTINUES = (Recovery.REQUEUE, Recovery.RESUME)
 
 
 class _Room(Struct, eq=False):
@@ -118,29 +120,26 @@ class Spreading(Struct, kw_only=True, eq=False):
             _log.error("lanes cannot be freed", extra={"reason": error.message})
 
     def _movable(self, agent: PublishedAgent, count: int) -> Sequence[Lane]:
-        """Lanes that another node would continue where this one left them."""
-        policies = agent.profile.on_restart
-        chosen: list[Lane] = []
-        if recover(TaskState.SUBMITTED, policies, can_resume=False) is Recovery.REQUEUE:
-            for lane in agent.lanes.held_up:
-                if len(chosen) == count:
-                    break
-                if self._is_movable(agent, lane):
-                    chosen.append(lane)
-        return chosen
+        held_up = agent.lanes.held_up
+        return list(islice((lane for lane in held_up if self._is_movable(agent, lane)), count))
 
     def _is_movable(self, agent: PublishedAgent, lane: Lane) -> bool:
+        """Whether another node would continue the lane where this one leaves it."""
         lease = self.ownership.held.get(lane)
         # An epoch of 0 means that the store has not answered yet.
         if lease is None or lease.is_lost or not lease.epoch or not is_quiet(lease):
             return False
-        # The next owner would fail a turn that has begun, and does not know a run without a task.
-        is_fresh = all(
-            live.state not in HAS_WORK or live.state is TaskState.SUBMITTED for live in lease.tasks
-        )
-        return is_fresh and all(
-            run.live is not None and run.state is RunState.QUEUED
+        # No other node knows a run that may end without a task.
+        if any(
+            run.live is None or run.state is not RunState.QUEUED
             for run in agent.lanes.tickets(lane)
+        ):
+            return False
+        policies, can_resume = agent.profile.on_restart, agent.backend.can_resume
+        return all(
+            recover(live.state, policies, can_resume=can_resume) in _CONTINUES
+            for live in lease.tasks
+            if live.state in HAS_WORK
         )
 
     def _release(self, agent: PublishedAgent, lane: Lane) -> None:
