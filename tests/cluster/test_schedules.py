@@ -159,8 +159,9 @@ class Reader:
             while batches and (items := await reading.read()):
                 batches -= 1
                 self._take(items, may_be_queued=bool(opening))
-            if not batches:
-                self.end = "left"
+            if not batches or getattr(world.store, "is_dead", False):
+                # A process that was killed gives no reason, and its client reconnects.
+                self.end = self.end or "left"
             elif not self.end:
                 # The stream of a message ends where the agent asks.
                 self.end = "asked" if opening and self.state in INTERRUPTED else "silence"
