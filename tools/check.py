@@ -165,7 +165,8 @@ def checking(options: argparse.Namespace) -> dict[str, Step]:
     sources = tracked_files(ROOT, "*.py", "*.pyi") or []
     docs, tests = test_files(options)
     quick = pytest_arguments(options, jobs=1)
-    slow = pytest_arguments(options, jobs=options.jobs)
+    # Many of these tests wait for other processes: one more keeps the cores busy meanwhile.
+    slow = pytest_arguments(options, jobs=options.jobs + (options.jobs > 1))
     steps: dict[str, Step] = {
         "format": lambda: python("-m", "ruff", "format", "--check", *sources),
         "lint": lambda: python("-m", "ruff", "check", *sources),
