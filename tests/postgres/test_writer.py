@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from msgspec import structs
 from tests.postgres.fixtures import fill_template
-from tests.postgres.nodes import PostgresNodes
+from tests.postgres.nodes import PostgresNodes, postgres_nodes
 from tests.postgres.proxy import DatabaseProxy, database_proxy
 from tests.postgres.server import PostgresServer
 
@@ -326,6 +326,25 @@ async def test_node_that_was_given_up_makes_no_lane(postgres_url: str) -> None:
         assert await one.store.get(ALICE, "a") is None
     finally:
         await nodes.close()
+
+
+async def test_lanes_are_found_by_their_names_whatever_the_statistics_say(
+    postgres_url: str,
+) -> None:
+    """Where the table was small when PostgreSQL looked at it, the index by owner is as good for its
+    planner, and every append would read all lanes of the node."""
+    async with postgres_nodes(postgres_url) as nodes:
+        one = await nodes.add()
+        lanes = [lane_name(ALICE, f"context {number}") for number in range(200)]
+        await put(one.store, structs.replace(create("first"), lane=lanes[0]))
+        async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as other:
+            await other.execute("ANALYZE lanes")
+        for number, lane in enumerate(lanes[1:]):
+            await put(one.store, structs.replace(create(f"task {number}"), lane=lane))
+        writer = cast("Any", one.store)._opened.writer._connection
+        await writer.run("SELECT pg_stat_force_next_flush()")
+        sql = "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'lanes_by_owner'"
+        assert await rows(postgres_url, sql) == [(0,)]
 
 
 async def test_snapshot_too_large_for_a_row_is_replaced(cleared_postgres_url: str) -> None:

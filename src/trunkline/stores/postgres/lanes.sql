@@ -29,7 +29,7 @@ SELECT leave_1($1::int8, $2::text[], $3::int8[]);
 
 -- name: free
 UPDATE lanes SET owner = NULL
-WHERE lane = $2::text AND owner = $1::int8 AND epoch = $3::int8;
+WHERE lane = $2::text AND owner IS NOT DISTINCT FROM $1::int8 AND epoch = $3::int8;
 
 -- name: find_work
 -- The tasks of these lanes that have work to do, in the order in which they were created.

@@ -91,7 +91,9 @@ BEGIN
             );
         END IF;
         -- The fence: whoever takes one of these lanes waits for the end of this batch, and the
-        -- owner is looked at again after a wait for whoever took one.
+        -- owner is looked at again after a wait for whoever took one. IS NOT DISTINCT FROM uses no
+        -- index: where lanes were few when statistics were made, PostgreSQL would go through all
+        -- lanes of the owner for each of them.
         SELECT
             array_agg(CASE WHEN t.epoch = 0 THEN coalesce(l.epoch, 0) ELSE 0 END ORDER BY t.i),
             array_agg(
@@ -115,7 +117,7 @@ BEGIN
             AS t (lane, epoch, task, was, state, scope, i)
         LEFT JOIN LATERAL (
             SELECT l.epoch FROM lanes AS l
-            WHERE l.lane = t.lane AND l.owner = p_node AND t.epoch IN (0, l.epoch)
+            WHERE l.lane = t.lane AND l.owner IS NOT DISTINCT FROM p_node AND t.epoch IN (0, l.epoch)
             LIMIT 1 FOR SHARE
         ) AS l ON true
         LEFT JOIN LATERAL (

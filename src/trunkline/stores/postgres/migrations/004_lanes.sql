@@ -116,12 +116,13 @@ DECLARE
     v_own text[];
     v_stay text[];
 BEGIN
+    -- IS NOT DISTINCT FROM uses no index, as in append_1: lanes are found by their names.
     -- A node that posts a request tries to take the lane afterwards. Either it waits for this lock
     -- and then gets the lane, or its request is committed and is seen below.
     SELECT array_agg(l.lane) INTO v_own
     FROM unnest(p_lanes, p_epochs) AS t (lane, epoch) CROSS JOIN LATERAL (
         SELECT l.lane FROM lanes l
-        WHERE l.lane = t.lane AND l.owner = p_node AND t.epoch IN (0, l.epoch)
+        WHERE l.lane = t.lane AND l.owner IS NOT DISTINCT FROM p_node AND t.epoch IN (0, l.epoch)
         LIMIT 1 FOR UPDATE
     ) AS l;
     SELECT coalesce(array_agg(o.lane), '{}') INTO v_stay FROM unnest(v_own) AS o (lane)
@@ -134,7 +135,8 @@ BEGIN
     ) AS t
     WHERE l.lane = o.lane AND l.lane <> ALL (v_stay);
     DELETE FROM lanes l
-    WHERE l.lane = ANY (v_own) AND l.lane <> ALL (v_stay) AND l.owner = p_node;
+    WHERE l.lane = ANY (v_own) AND l.lane <> ALL (v_stay)
+        AND l.owner IS NOT DISTINCT FROM p_node;
     RETURN QUERY SELECT unnest(v_stay);
 END $$;
 
