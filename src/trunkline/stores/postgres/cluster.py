@@ -105,7 +105,7 @@ class PostgresCluster:
 
     def _look_at_timeline(self, timeline: str) -> bool:
         """Whether the server is another one since the last look. Then its rows may say less than
-        the nodes know, so nobody takes over before all had the time to notice."""
+        the nodes know, so no node takes over before all had the time to notice."""
         before, self._timeline = self._timeline, timeline
         if before in ("", timeline):
             return False

@@ -46,11 +46,11 @@ BEGIN
     PERFORM forget_task_records_1(gone);
     DELETE FROM events WHERE task = ANY (gone);
     DELETE FROM snapshots WHERE task = ANY (gone);
-    -- They may have many slices, which the sweep deletes once nobody reads them any more.
+    -- They may have many slices, which the sweep deletes once no reader has them open.
     WITH loosened AS (DELETE FROM large_values WHERE task = ANY (gone) RETURNING value)
     INSERT INTO loose_values (value, until)
     SELECT value, clock_timestamp() + interval '10 min' FROM loosened;
-    -- Nobody but another prune waits for the rows of writer 0.
+    -- Only another prune waits for the rows of writer 0.
     WITH deleted AS (DELETE FROM tasks WHERE key = ANY (gone) RETURNING scope, state)
     INSERT INTO counts AS c (state, scope, writer, n)
     SELECT d.state, d.scope, 0, -count(*) FROM deleted AS d
