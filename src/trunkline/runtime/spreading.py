@@ -68,7 +68,7 @@ class Spreading(Struct, kw_only=True, eq=False):
         return lanes.max_running - lanes.busy
 
     def hear_room(self, handle: str, turns: int) -> None:
-        """Another node has room for so many turns of the agent."""
+        """Another node has room for this many turns of the agent."""
         agent = self.agents.get(handle)
         if agent is not None and agent.lanes.max_running:
             self._elsewhere[handle] = _Room(turns, self.clock.monotonic() + _ROOM_KNOWN_S)

@@ -337,7 +337,7 @@ def _why_text_unstorable(append: Append) -> Unstorable | None:
                 if len(text.encode()) > _MAX_TEXT_BYTES:
                     reason = f"is longer than {_MAX_TEXT_BYTES} bytes"
             except UnicodeEncodeError as error:
-                reason = f"is no text: {error.reason}"
+                reason = f"cannot be encoded: {error.reason}"
         if reason:
             return Unstorable(f"The task {append.task_id!r} cannot be stored: its {name} {reason}")
     return None

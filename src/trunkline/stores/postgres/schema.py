@@ -1,7 +1,7 @@
 """`migrate`: brings a database to the schema of this release.
 
 Nodes of two releases may use one database during an upgrade: the first of the newer release adds
-what it needs, and the others go on with what they know.
+what it needs, and the others keep using the part that they know.
 """
 
 import asyncio
