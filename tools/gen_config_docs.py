@@ -30,6 +30,7 @@ from trunkline.settings.decode import (
     description,
     is_struct,
 )
+from trunkline.settings.hub import HubSettings
 from trunkline.settings.openclaw.profile import ProfileSettings
 from trunkline.settings.profiles import PRESETS
 from trunkline.settings.server import ServerSettings
@@ -77,6 +78,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ('[agents."OWNER/SLUG".extended_card]', ExtendedCardSettings),
     ("[targets.ALIAS]", TargetSettings),
     ("[remote]", RemoteSettings),
+    ("[hub]", HubSettings),
     ("[network]", NetworkSettings),
 )
 

@@ -33,7 +33,7 @@ from trunkline.model.errors import (
 )
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
-from trunkline.ports.directory import Listing
+from trunkline.ports.directory import Listing, Standing
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.runtime import Runtime
 from trunkline.server import logs
@@ -54,6 +54,7 @@ class _Entry(Struct, eq=False, kw_only=True):
     code: Agent | None
     store: StoreSettings
     runtime: Runtime
+    standing: Standing | None
     endpoints: tuple[Endpoint, ...]
 
 
@@ -119,7 +120,12 @@ class AgentDirectory:
         self._show(entry)
 
     async def publish(
-        self, handle: str, table: Mapping[str, Any], *, replace: bool = False
+        self,
+        handle: str,
+        table: Mapping[str, Any],
+        *,
+        replace: bool = False,
+        standing: Standing | None = None,
     ) -> None:
         if stands_for_many(handle):
             raise ConfigError(f'agents."{handle}": publish each agent under a handle of its own.')
@@ -134,7 +140,12 @@ class AgentDirectory:
         loaded, code = await asyncio.to_thread(load_agents, alone)
         settings = loaded.agents[handle]
         await self.put(
-            handle, settings, code.get(handle), is_default=settings.default, replace=replace
+            handle,
+            settings,
+            code.get(handle),
+            is_default=settings.default,
+            replace=replace,
+            standing=standing,
         )
 
     async def put(
@@ -145,6 +156,7 @@ class AgentDirectory:
         *,
         is_default: bool,
         replace: bool,
+        standing: Standing | None = None,
     ) -> None:
         """Publish an agent of checked settings. One that is the default is also at the addresses
         of the root. Raises AgentExists for a handle that is taken, unless it is to be replaced."""
@@ -160,7 +172,7 @@ class AgentDirectory:
                         f'agents."{handle}": an agent of this handle is published already. Replace '
                         "it, or withdraw it first."
                     )
-                await self._put(handle, settings, code, is_default=is_default)
+                await self._put(handle, settings, code, is_default=is_default, standing=standing)
                 return
 
     async def withdraw(self, handle: str, *, grace_s: float) -> None:
@@ -202,10 +214,12 @@ class AgentDirectory:
             made: list[tuple[_Entry, _Entry]] = []
             for handle, is_default in handles.items():
                 entry = self._entries[handle]
-                endpoints = maker.of(
-                    entry.agent, entry.runtime.service, entry.code, is_default=is_default
+                endpoints = tuple(
+                    maker.of(entry.agent, entry.runtime.service, entry.code, is_default=is_default)
                 )
-                made.append((entry, changed(entry, endpoints=tuple(endpoints))))
+                for endpoint in endpoints:
+                    endpoint.standing = entry.standing
+                made.append((entry, changed(entry, endpoints=endpoints)))
                 # Signing a card takes a millisecond or more, and there may be many agents.
                 await next_pass()
             for entry, successor in made:
@@ -220,7 +234,13 @@ class AgentDirectory:
         return refused
 
     async def _put(
-        self, handle: str, settings: AgentSettings, code: Agent | None, *, is_default: bool
+        self,
+        handle: str,
+        settings: AgentSettings,
+        code: Agent | None,
+        *,
+        is_default: bool,
+        standing: Standing | None,
     ) -> None:
         after = changed(self.settings, agents=self.settings.agents | {handle: settings})
         store = settings.store or after.store
@@ -230,7 +250,9 @@ class AgentDirectory:
         # Before anything of the agent can write to the log.
         logs.hide(secrets_in(settings))
         try:
-            entry = self._made(handle, after, code, runtime, is_default=is_default)
+            entry = self._made(
+                handle, after, code, runtime, is_default=is_default, standing=standing
+            )
             try:
                 self._check_is_free(entry)
             except ConfigError:
@@ -271,20 +293,25 @@ class AgentDirectory:
         runtime: Runtime,
         *,
         is_default: bool,
+        standing: Standing | None = None,
     ) -> _Entry:
         own = settings.agents[handle]
         tools = model_tools(own, settings)
         resources = resources_for(own, settings, clock=self._clock, code=code, tools=tools)
         agent = _published(handle, own, make_backend(own, resources), code)
+        agent.is_open = standing is not None and standing.is_open
         maker = changed(self._endpoints, settings=settings)
-        endpoints = maker.of(agent, runtime.service, code, is_default=is_default)
+        endpoints = tuple(maker.of(agent, runtime.service, code, is_default=is_default))
+        for endpoint in endpoints:
+            endpoint.standing = standing
         return _Entry(
             settings=own,
             agent=agent,
             code=code,
             store=own.store or settings.store,
             runtime=runtime,
-            endpoints=tuple(endpoints),
+            standing=standing,
+            endpoints=endpoints,
         )
 
     def _check_is_free(self, entry: _Entry) -> None:

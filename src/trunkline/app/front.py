@@ -11,6 +11,7 @@ from trunkline.app.card_signer import JWKS_PATH, CardSigner
 from trunkline.app.endpoints import idle_addresses
 from trunkline.app.runtimes import Runtimes
 from trunkline.app.tools import mcp_endpoint
+from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
 from trunkline.server.a2a import A2AHandler
@@ -19,6 +20,7 @@ from trunkline.server.api_keys import ApiKeys
 from trunkline.server.application import Application, Idle
 from trunkline.server.asgi import App
 from trunkline.server.cards import Cards
+from trunkline.server.http import Request
 from trunkline.server.mcp import PATH as MCP_PATH
 from trunkline.server.memory_budget import MemoryBudget
 from trunkline.server.metrics import Metrics
@@ -122,6 +124,11 @@ class Front:
             page_paths=(*PATHS, *more),
             idle=idle_addresses(settings),
         )
+
+    async def identify_if_stated(self, request: Request) -> Principal | None:
+        """The principal of a request to an interface that also serves callers without a credential,
+        which have none here. Raises Unauthenticated, PermissionDenied or Unavailable."""
+        return await self._access(self._settings).identify_if_stated(request)
 
     def _access(self, settings: Settings) -> Access:
         is_for_all = settings.auth.needs_no_key == "always"

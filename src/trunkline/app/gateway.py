@@ -12,9 +12,11 @@ from trunkline.app.card_signer import card_signer
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.endpoints import Endpoints
 from trunkline.app.front import Front
+from trunkline.app.hub import Hub
 from trunkline.app.openclaw_channel import Channel
 from trunkline.app.runtimes import Runtimes
 from trunkline.clock import SystemClock
+from trunkline.model.errors import ConfigError
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
 from trunkline.ports.gate import Gate
@@ -31,6 +33,28 @@ class Gateway(Struct, frozen=True, kw_only=True):
     runtimes: Runtimes
     directory: AgentDirectory
     channel: Channel
+    hub: Hub | None
+
+    async def open(self) -> None:
+        """Raises StoreError; nothing is open then."""
+        await self.runtimes.open()
+        if self.hub is not None:
+            try:
+                await self.hub.open(self.runtimes, self.settings)
+            except BaseException:
+                await self.close()
+                raise
+
+    async def drain(self, *, grace_s: float) -> None:
+        """Accept no more messages, and let turns finish for `grace_s`."""
+        if self.mcp is not None:
+            self.mcp.stop()
+        await self.runtimes.drain(grace_s=grace_s)
+
+    async def close(self) -> None:
+        if self.hub is not None:
+            await self.hub.close()
+        await self.runtimes.close()
 
     @property
     def settings(self) -> Settings:
@@ -66,20 +90,35 @@ def build(
     signer = None
     if server.card_key_path:
         signer = card_signer(server.card_key_path, base_url=base_url)
+    hub = None
+    if settings.hub is not None:
+        if gate is not None:
+            raise ConfigError("hub: the hub has a gate of its own. Remove the table [hub].")
+        hub = Hub(settings.hub, clock=clock)
+        authenticators = (*hub.authenticators, *authenticators)
+        gate = hub.gate
     runtimes = Runtimes(
-        main=settings.store, server=server, clock=clock, times=settings.cluster.times, gate=gate
+        main=settings.store,
+        server=server,
+        clock=clock,
+        times=settings.cluster.times,
+        gate=gate,
+        due_kinds=() if hub is None else hub.due_kinds(),
     )
+    if hub is not None:
+        # The hub needs the main store, also if no agent of the configuration uses it.
+        _ = runtimes.at(settings.store, adopting=settings.adopting_agent(settings.store))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        # Other ASGI servers run the lifespan; `serve` opens the runtimes itself.
-        await runtimes.open()
+        # Other ASGI servers run the lifespan; `serve` opens the gateway itself.
+        await gateway.open()
         try:
             async with front.mcp.running() if front.mcp is not None else nullcontext():
                 yield
         finally:
-            await runtimes.drain(grace_s=server.drain_s)
-            await runtimes.close()
+            await gateway.drain(grace_s=server.drain_s)
+            await gateway.close()
 
     front = Front(
         settings,
@@ -100,9 +139,16 @@ def build(
     for handle, agent in settings.agents.items():
         if not agent.unavailable:
             directory.prepare(handle, code.get(handle))
-    return Gateway(
-        front=front, runtimes=runtimes, directory=directory, channel=Channel(directory.accounts)
+    if hub is not None:
+        hub.connect(front, directory)
+    gateway = Gateway(
+        front=front,
+        runtimes=runtimes,
+        directory=directory,
+        channel=Channel(directory.accounts),
+        hub=hub,
     )
+    return gateway
 
 
 def create_app(settings: Settings, *, base_url: str = "") -> Application:

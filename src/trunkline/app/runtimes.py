@@ -1,7 +1,7 @@
 """`Runtimes`: the runtimes of a gateway, one for each store that its agents use."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from weakref import WeakValueDictionary
 
 from trunkline.app.adapters import make_cluster, make_store
@@ -12,6 +12,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.cluster import Times
 from trunkline.ports.gate import Gate
 from trunkline.ports.store import Store
+from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.outbox import MainStore
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import StoreSettings
@@ -30,8 +31,11 @@ class Runtimes:
         clock: Clock,
         times: Times | None = None,
         gate: Gate | None = None,
+        due_kinds: Iterable[DueKind] = (),
     ) -> None:
-        """`times` are those of gateways that share a store."""
+        """`times` are those of gateways that share a store. `due_kinds` is due work of the main
+        store."""
+        self._due_kinds = tuple(due_kinds)
         self._main = main
         self._times = times or Times()
         self._gate = gate
@@ -141,5 +145,6 @@ class Runtimes:
             stream_buffer=self._server.stream_buffer_events,
             heartbeat_s=self._server.heartbeat_s,
             gate=self._gate,
+            due_kinds=self._due_kinds if main is None else (),
         )
         return runtime

@@ -97,8 +97,7 @@ async def _serve(
         local_url = _local_url(settings, sock)
         base_url = settings.server.public_url.rstrip("/") or local_url
         gateway = build(settings, base_url=base_url)
-        runtimes = gateway.runtimes
-        await runtimes.open()
+        await gateway.open()
         background = BackgroundTasks("reload")
         commands = OperatorCommands()
         channel = OperatorChannel(operator_path(settings.operator_store()), commands)
@@ -124,7 +123,7 @@ async def _serve(
                 listener = Listener(
                     shared,
                     on_started=started,
-                    drain=lambda grace_s: _drain(gateway, grace_s),
+                    drain=lambda grace_s: gateway.drain(grace_s=grace_s),
                     drain_s=settings.server.drain_s,
                     on_waiting=on_waiting,
                     on_hangup=hang_up,
@@ -146,7 +145,7 @@ async def _serve(
         finally:
             await channel.close()
             await background.close()
-            await runtimes.close()
+            await gateway.close()
     finally:
         sock.close()
     return 0
@@ -160,12 +159,6 @@ async def _reload(reload: Reload) -> None:
 
 async def _tell_node(itself: NodeInfo, _: dict[str, Any]) -> NodeInfo:
     return itself
-
-
-async def _drain(gateway: Gateway, grace_s: float) -> None:
-    if gateway.mcp is not None:
-        gateway.mcp.stop()
-    await gateway.runtimes.drain(grace_s=grace_s)
 
 
 def _local_url(settings: Settings, sock: socket.socket) -> str:

@@ -5,11 +5,16 @@ from trunkline.model.errors import PermissionDenied
 from trunkline.model.principal import Principal
 
 
-def why_denied(principal: Principal, agent: str, operation: str) -> Refusal | None:
+def why_denied(
+    principal: Principal, agent: str, operation: str, *, is_open: bool = False
+) -> Refusal | None:
     """The reason why the principal may not call the operation; None when it may.
 
-    Everything that no grant allows is denied.
+    Everything that no grant allows is denied. `is_open`: the agent is open to all who are signed
+    in.
     """
+    if is_open and principal.reaches_open:
+        return None
     reaches_agent = False
     for grant in principal.grants:
         if _covers(grant.agent, agent):
@@ -29,11 +34,20 @@ def why_denied(principal: Principal, agent: str, operation: str) -> Refusal | No
     )
 
 
-def check_granted(principal: Principal, agent: str, operation: str) -> None:
+def check_granted(
+    principal: Principal, agent: str, operation: str, *, is_open: bool = False
+) -> None:
     """Raises PermissionDenied for an operation that no grant allows."""
-    denied = why_denied(principal, agent, operation)
+    denied = why_denied(principal, agent, operation, is_open=is_open)
     if denied is not None:
         raise PermissionDenied(denied.text)
+
+
+def reaches(principal: Principal, agent: str, *, is_open: bool) -> bool:
+    """Whether the principal may call at least one operation of the agent."""
+    return (is_open and principal.reaches_open) or any(
+        _covers(grant.agent, agent) for grant in principal.grants
+    )
 
 
 def is_unrestricted(principal: Principal) -> bool:

@@ -34,10 +34,23 @@ class Principal(Struct, frozen=True, kw_only=True, gc=False):
     token: str = ""
     # The ids of the principals that this one acts for, the first caller first.
     chain: tuple[str, ...] = ()
+    # Whether it may also call every agent that is open to all who are signed in.
+    reaches_open: bool = False
+    # What it may do beside calling agents: `operator` may manage everything, and `owner:NAME` the
+    # agents of this owner.
+    roles: tuple[str, ...] = ()
 
     @property
     def is_anonymous(self) -> bool:
         return self.id == ANONYMOUS.id
+
+
+OPERATOR: Final = "operator"
+
+
+def manages(principal: Principal, owner: str) -> bool:
+    """Whether the principal may manage the agents of the owner."""
+    return OPERATOR in principal.roles or f"owner:{owner}" in principal.roles
 
 
 # Every caller without a credential. No API key can have this name.

@@ -126,6 +126,13 @@ class LanesFreed(Struct, frozen=True, gc=False, array_like=True, tag="lanes-free
     agent: str
 
 
+class Told(Struct, frozen=True, gc=False, array_like=True, tag="told"):
+    """A feature beside the runtime tells its own at the other nodes something."""
+
+    topic: str
+    text: str = ""
+
+
 class NodeLeft(Struct, frozen=True, gc=False, array_like=True, tag="node-left"):
     """A node has resigned, so its lanes can be taken over."""
 
@@ -136,7 +143,7 @@ class Missed(Struct, frozen=True, gc=False, array_like=True, tag="missed"):
 
 # Notices save time and nothing else: one that is lost delays its reader until the next sweep.
 Notice: TypeAlias = (
-    Advanced | Posted | Answered | SlotsMoved | RoomLeft | LanesFreed | NodeLeft | Missed
+    Advanced | Posted | Answered | SlotsMoved | RoomLeft | LanesFreed | Told | NodeLeft | Missed
 )
 
 

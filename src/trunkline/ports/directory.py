@@ -18,12 +18,43 @@ class Listing(Struct, frozen=True, kw_only=True):
     jsonrpc_path: str
 
 
+class Standing(Protocol):
+    """What a registry says of an agent that it has published, at the moment of a request."""
+
+    # Whether callers that no grant lets reach the agent must not learn that it exists.
+    @property
+    def is_private(self) -> bool: ...
+
+    # Whether all who are signed in may call it without a grant.
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether memory is known to say what the store says. Every request asks."""
+        ...
+
+    async def renew(self) -> None:
+        """Ask the store. Raises RouteNotFound for an agent that is not published any more, and
+        StoreError."""
+        ...
+
+    async def card_block(self) -> tuple[str, bytes] | None:
+        """The name and the JSON of a member to add to the agent's card."""
+        ...
+
+
 class Directory(Protocol):
     async def publish(
-        self, handle: str, table: Mapping[str, Any], *, replace: bool = False
+        self,
+        handle: str,
+        table: Mapping[str, Any],
+        *,
+        replace: bool = False,
+        standing: Standing | None = None,
     ) -> None:
         """Publish an agent. `table` has the keys of `[agents."owner/slug"]` in the configuration;
-        `${NAME}` in it is plain text.
+        `${NAME}` in it is plain text. `standing` is asked at each request.
 
         When this returns, the backend is open, the unfinished tasks of the handle continue, and
         its addresses answer. With `replace`, it takes the place of an agent of this handle: new

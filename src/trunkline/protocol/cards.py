@@ -78,6 +78,11 @@ def etag(body: bytes) -> str:
     return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
+def with_member(body: bytes, name: str, value: bytes) -> bytes:
+    """The JSON of a card with one member more at its end."""
+    return b'%s,"%s":%s}' % (body.rstrip()[:-1], name.encode(), value)
+
+
 def to_v03(card: AgentCard, shape: Shape = STANDARD) -> dict[str, Any]:
     """The card of 0.3 (5.5), with the members in the order of its specification."""
     interfaces = _interfaces_03(card)

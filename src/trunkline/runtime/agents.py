@@ -37,8 +37,11 @@ class PublishedAgent:
         profile: Profile | None = None,
         agent_id: str = "",
         account_id: str = "",
+        is_open: bool = False,
     ) -> None:
         self.handle = handle
+        # Whether all who are signed in may call it without a grant.
+        self.is_open = is_open
         self.agent_id = agent_id or handle.partition("/")[2]
         self.account_id = account_id or handle
         self.backend = backend

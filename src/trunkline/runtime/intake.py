@@ -69,7 +69,7 @@ class Intake(Struct, kw_only=True, eq=False):
         self, agent: PublishedAgent, caller: Caller, message: Message, operation: Operation
     ) -> None:
         """Raises PermissionDenied for a caller that may not start turns by this operation."""
-        denied = why_denied(caller.principal, agent.handle, operation)
+        denied = why_denied(caller.principal, agent.handle, operation, is_open=agent.is_open)
         if denied is None:
             return
         if self.gate is not None:

@@ -19,6 +19,7 @@ from trunkline.ports.cluster import (
     Posted,
     RoomLeft,
     SlotsMoved,
+    Told,
 )
 from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.inbox import Inbox
@@ -39,6 +40,8 @@ class Membership(Struct, kw_only=True, eq=False):
     inbox: Inbox
     spreading: Spreading
     clock: Clock
+    # The features that hear of `Told`, by topic. Each also hears of a `Missed`, with an empty text.
+    features: dict[str, Callable[[str], None]] = {}
     # What failed at the last attempt, because the store could not be reached.
     _failing: set[str] = set()
     # Set when a sweep must not wait for its time.
@@ -95,8 +98,19 @@ class Membership(Struct, kw_only=True, eq=False):
                 self.spreading.hear_room(notice.agent, notice.turns)
             case LanesFreed():
                 self.spreading.hear_freed(notice.agent)
+            case Told():
+                self._tell_feature(notice.topic, notice.text)
             case NodeLeft() | Missed():
                 self._urgent.set()
+                if isinstance(notice, Missed):
+                    for topic in self.features:
+                        self._tell_feature(topic, "")
+
+    def _tell_feature(self, topic: str, text: str) -> None:
+        # Another release may tell of topics that this one does not have.
+        hear = self.features.get(topic)
+        if hear is not None:
+            hear(text)
 
     async def watch(self) -> None:
         self.ownership.watch()

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from trunkline.background import BackgroundTasks
@@ -13,7 +13,7 @@ from trunkline.model.errors import StoreError, TrunklineError
 from trunkline.model.values import TaskState
 from trunkline.ports.backend import Abandons
 from trunkline.ports.clock import Clock, Ids
-from trunkline.ports.cluster import Cluster
+from trunkline.ports.cluster import Cluster, Told
 from trunkline.ports.copying import require_whole
 from trunkline.ports.figures import Figure, Measured
 from trunkline.ports.gate import Gate
@@ -241,6 +241,22 @@ class Runtime:
             retention=self.retention,
         )
         self.is_ready = False
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several nodes may share the store."""
+        return self._membership is not None
+
+    def hear(self, topic: str, hear: Callable[[str], None]) -> None:
+        """Call a feature with what its own at the other nodes tell about the topic, and with an
+        empty text when something may have been lost."""
+        if self._membership is not None:
+            self._membership.features[topic] = hear
+
+    def tell(self, topic: str, text: str = "") -> None:
+        """Tell the feature at the other nodes. Never blocks and never fails."""
+        if self.ownership is not None:
+            self.ownership.cluster.tell(Told(topic, text))
 
     def problems(self) -> list[str]:
         """The reasons why this runtime should get no traffic now, for `/readyz`."""

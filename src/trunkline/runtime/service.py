@@ -59,6 +59,10 @@ class TaskAnswer(Struct, frozen=True, gc=False):
     task: bytes
 
 
+def _check(caller: Caller, agent: PublishedAgent, operation: Operation) -> None:
+    check_granted(caller.principal, agent.handle, operation, is_open=agent.is_open)
+
+
 class ListAnswer(Struct, frozen=True):
     tasks: tuple[bytes, ...]
     next_page_token: str
@@ -163,7 +167,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
 
     async def get(self, agent: PublishedAgent, caller: Caller, request: GetTaskRequest) -> bytes:
         if caller.principal.grants is not EVERYTHING:
-            check_granted(caller.principal, agent.handle, Operation.GET_TASK)
+            _check(caller, agent, Operation.GET_TASK)
         scope = Scope(agent.handle, caller.tenant, caller.principal.id)
         history_length = request.history_length
         if history_length is None and agent.profile.history_default == "none":
@@ -182,7 +186,9 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         self, agent: PublishedAgent, caller: Caller, request: ListTasksRequest
     ) -> ListAnswer:
         if caller.principal.grants is not EVERYTHING:
-            check_granted(caller.principal, agent.handle, Operation.LIST_TASKS)
+            check_granted(
+                caller.principal, agent.handle, Operation.LIST_TASKS, is_open=agent.is_open
+            )
         scope = Scope(agent.handle, caller.tenant, caller.principal.id)
         query = TaskQuery(
             scope=scope,
@@ -215,7 +221,9 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         self, agent: PublishedAgent, caller: Caller, request: CancelTaskRequest
     ) -> bytes:
         if caller.principal.grants is not EVERYTHING:
-            check_granted(caller.principal, agent.handle, Operation.CANCEL_TASK)
+            check_granted(
+                caller.principal, agent.handle, Operation.CANCEL_TASK, is_open=agent.is_open
+            )
         profile = agent.profile
         if profile.cancel == "unsupported":
             raise _cannot_cancel(profile)
@@ -259,7 +267,9 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         """Follow a task: its snapshot and all further entries, or only the entries after
         `last_seq`."""
         if caller.principal.grants is not EVERYTHING:
-            check_granted(caller.principal, agent.handle, Operation.SUBSCRIBE_TO_TASK)
+            check_granted(
+                caller.principal, agent.handle, Operation.SUBSCRIBE_TO_TASK, is_open=agent.is_open
+            )
         profile = agent.profile
         if not profile.stream_replay:
             last_seq = None

@@ -42,6 +42,7 @@ from trunkline.server.http import (
 )
 from trunkline.server.large_answers import LargeAnswer
 from trunkline.server.metrics import LABELS, Metrics
+from trunkline.server.standing import NotServed, identify
 from trunkline.server.streams import Frames, StreamCounts, pump
 
 _log = logging.getLogger("trunkline.server")
@@ -66,13 +67,17 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
     large_bodies: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def serve(self, call: Call, request: Request, response: Response) -> None:
+        """Raises NotServed, and nothing else, for an agent that its registry keeps from the
+        caller."""
         started = self.clock.monotonic()
         endpoint, outcome = call.endpoint, "ok"
         try:
             # Before anything else, so that an unknown caller learns nothing and costs little.
             known = self.access.known
             principal = None if known is None else known(request.headers)
-            if principal is None:
+            if (standing := endpoint.standing) is not None:
+                principal = await identify(endpoint, standing, self.access, request, principal)
+            elif principal is None:
                 principal = await self.access.identify(request)
             request.caller = principal.id
             call.begin(request)
@@ -102,6 +107,8 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
             else:
                 result = await endpoint.handlers[operation](caller, value)
                 await _answer(call, response, caller, result)
+        except NotServed:
+            raise
         except TrunklineError as error:
             outcome = await _refuse(call, response, error)
         except Disconnected:
@@ -270,7 +277,7 @@ def _echo(caller: Caller, version: Version) -> list[Header]:
 async def _refuse(call: Call, response: Response, error: Exception) -> str:
     """Send the error to the client, where the response still allows it; returns the reason for the
     metrics."""
-    error = _for_client(error)
+    error = for_client(error)
     event = call.error_event(error)
     if event is not None:
         if not response.has_begun:
@@ -285,7 +292,7 @@ async def _refuse(call: Call, response: Response, error: Exception) -> str:
     return wire(error).reason
 
 
-def _for_client(error: Exception) -> Exception:
+def for_client(error: Exception) -> Exception:
     """The store's own messages name files of this machine, so clients get another text."""
     if isinstance(error, StoreError):
         return Unavailable(

@@ -94,17 +94,10 @@ class Access:
 
     async def identify(self, request: Request) -> Principal:
         """The principal of a request. Raises Unauthenticated, PermissionDenied or Unavailable."""
+        principal = await self.identify_if_stated(request)
+        if principal is not None:
+            return principal
         headers = request.headers
-        has_key = b"authorization" in headers or b"x-api-key" in headers
-        if has_key or self._more:
-            principal = self._known(headers) or await self._ask(headers)
-            if principal is not None:
-                # A browser sends cookies by itself, whichever page makes it send a request.
-                if not has_key:
-                    check_origin(request, self._hosts)
-                return principal
-            if has_key:
-                raise self._unknown(headers)
         if not self._allows_anonymous:
             raise Unauthenticated(f"This gateway needs an API key: send it as {self._how}")
         # Another ASGI server may listen on an address that other machines reach.
@@ -128,6 +121,23 @@ class Access:
         if b"origin" in headers or b"sec-fetch-site" in headers:
             check_origin(request, self._hosts)
         return ANONYMOUS
+
+    async def identify_if_stated(self, request: Request) -> Principal | None:
+        """The principal of the credential in a request; None if it has none. Raises Unauthenticated
+        for one that is not known, PermissionDenied or Unavailable."""
+        headers = request.headers
+        has_key = b"authorization" in headers or b"x-api-key" in headers
+        if not (has_key or self._more):
+            return None
+        principal = self._known(headers) or await self._ask(headers)
+        if principal is None:
+            if has_key:
+                raise self._unknown(headers)
+            return None
+        # A browser sends cookies by itself, whichever page makes it send a request.
+        if not has_key:
+            check_origin(request, self._hosts)
+        return principal
 
     async def identify_unrestricted(self, request: Request) -> Principal:
         """The same for what is not an agent, such as metrics: only a principal that may call every

@@ -6,17 +6,19 @@ from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from msgspec import Struct
 from starlette.applications import Starlette
 
-from trunkline.model.errors import RouteNotFound
+from trunkline.model.errors import RouteNotFound, TrunklineError
+from trunkline.ports.directory import Standing
 from trunkline.ports.websocket import WebSocketMount
 from trunkline.protocol import rest
 from trunkline.protocol.versions import Version
-from trunkline.server.a2a import A2AHandler
+from trunkline.server.a2a import A2AHandler, error_headers, for_client
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
 from trunkline.server.asgi_websocket import serve_websocket
 from trunkline.server.calls import JsonRpcCall, RestCall
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.http import Handler, Request, Response
+from trunkline.server.standing import NotServed, identify, renew
 from trunkline.server.websocket import WebSocketEndpoint
 
 
@@ -121,10 +123,14 @@ class Application:
                 return response.answer(404, endpoint.not_found)
             dialects = endpoint.dialects
             call = JsonRpcCall(endpoint, dialects.jsonrpc[dialects.default])
+            if endpoint.standing is not None:
+                return self._serve_standing(call, request, response)
             return self._a2a.serve(call, request, response)
         if (endpoint := self._card_paths.get(path)) is not None:
             if endpoint.not_found is not None and method not in ("GET", "HEAD"):
                 return response.answer(404, endpoint.not_found)
+            if endpoint.standing is not None:
+                return self._serve_card(endpoint, endpoint.standing, request, response)
             return self._cards.serve(endpoint, request, response)
         if path in self._page_paths:
             return serve_with(self._pages, request, response)
@@ -136,13 +142,44 @@ class Application:
             return response.answer(503, refusal)
         if prefix is not None:
             rest_call = RestCall(self._rest[prefix], prefix, request)
+            if rest_call.endpoint.standing is not None:
+                return self._serve_standing(rest_call, request, response)
             return self._a2a.serve(rest_call, request, response)
+        return self._answer_not_served(path, response)
+
+    def _answer_not_served(self, path: str, response: Response) -> Awaitable[None]:
         if self._no_files and path.startswith("/a2a/files/"):
             return response.answer(404, next(iter(self._no_files.values())))
-        known = ", ".join(sorted(self._card_paths))
+        # Without the agents of a registry, which not everyone may know.
+        known = ", ".join(sorted(p for p, e in self._card_paths.items() if e.standing is None))
         where = f"agent cards are at {known}" if known else "there are no agents here"
         error = RouteNotFound(f"Nothing is served at this path; {where}")
         return response.answer(*rest.error(error, Version.V1_0))
+
+    async def _serve_standing(
+        self, call: JsonRpcCall | RestCall, request: Request, response: Response
+    ) -> None:
+        try:
+            await self._a2a.serve(call, request, response)
+        except NotServed:
+            await self._answer_not_served(request.path, response)
+
+    async def _serve_card(
+        self, endpoint: Endpoint, standing: Standing, request: Request, response: Response
+    ) -> None:
+        try:
+            if standing.is_private:
+                await identify(endpoint, standing, self._a2a.access, request, None)
+            else:
+                await renew(standing)
+        except NotServed:
+            await self._answer_not_served(request.path, response)
+        except TrunklineError as error:
+            await response.answer(
+                *rest.error(for_client(error), Version.V1_0), headers=error_headers(error)
+            )
+        else:
+            await self._cards.serve(endpoint, request, response)
 
     def mount(self, prefix: str, mounted: Handler | WebSocketMount) -> None:
         """Serve a handler or a WebSocket at the path `prefix` and all paths below it, from now on.

@@ -17,6 +17,10 @@ from trunkline.server.http import Header, Request, Response
 MAX_AGE_S = 300
 
 
+_CACHED = b"public, max-age=%d" % MAX_AGE_S
+# The agents of a registry come and go, and a change holds from the next request on.
+_CHECKED = b"private, no-cache"
+
 # Features beyond A2A that a client may rely on; docs/reference/streams.md describes them.
 FEATURES = b"event-ids, idempotency-key"
 
@@ -32,19 +36,28 @@ class Cards(Struct, eq=False):
                 raise WrongHttpMethod("The agent card is read with GET", allow="GET, HEAD")
             form = endpoint.dialects.card_form or _form(request)
             body, tag = self._encoded(endpoint, form)
+            # A member that the signature does not cover would make it invalid.
+            if endpoint.standing is not None and not endpoint.card.signatures:
+                block = await endpoint.standing.card_block()
+                if block is not None:
+                    body = cards.with_member(body, *block)
+                    tag = cards.etag(body)
         except TrunklineError as error:
             status, body = rest.error(error, Version.V1_0)
             await response.answer(status, body, headers=error_headers(error))
             return
         headers: list[Header] = [
             (b"etag", tag.encode()),
-            (b"cache-control", b"public, max-age=%d" % MAX_AGE_S),
-            (b"last-modified", formatdate(self._modified_s(endpoint), usegmt=True).encode()),
+            (b"cache-control", _CACHED if endpoint.standing is None else _CHECKED),
             # The form of the card depends on this header, so a cache keeps the forms apart.
             (b"vary", b"A2A-Version"),
             (b"trunkline-features", FEATURES),
         ]
-        if self._is_fresh(endpoint, request, tag):
+        modified_s: int | None = None
+        if endpoint.standing is None:
+            modified_s = self._modified_s(endpoint)
+            headers.append((b"last-modified", formatdate(modified_s, usegmt=True).encode()))
+        if _is_fresh(request, tag, modified_s):
             await response.begin(304, headers)
             await response.end()
             return
@@ -65,18 +78,21 @@ class Cards(Struct, eq=False):
     def _modified_s(self, endpoint: Endpoint) -> int:
         return max(self.modified_ms, endpoint.renewed_ms) // 1000
 
-    def _is_fresh(self, endpoint: Endpoint, request: Request, tag: str) -> bool:
-        known = request.header(b"if-none-match")
-        if known is not None:
-            tags = {item.strip().removeprefix("W/") for item in known.split(",")}
-            return "*" in tags or tag in tags
-        since = request.header(b"if-modified-since")
-        if since is None:
-            return False
-        try:
-            return self._modified_s(endpoint) <= parsedate_to_datetime(since).timestamp()
-        except ValueError:
-            return False
+
+def _is_fresh(request: Request, tag: str, modified_s: int | None) -> bool:
+    """Whether the client has the card with this tag already. A card with figures of the moment has
+    no time of its last change."""
+    known = request.header(b"if-none-match")
+    if known is not None:
+        tags = {item.strip().removeprefix("W/") for item in known.split(",")}
+        return "*" in tags or tag in tags
+    since = request.header(b"if-modified-since")
+    if since is None or modified_s is None:
+        return False
+    try:
+        return modified_s <= parsedate_to_datetime(since).timestamp()
+    except ValueError:
+        return False
 
 
 def _form(request: Request) -> Form:

@@ -20,6 +20,7 @@ from trunkline.model.errors import (
     Unauthenticated,
     UnsupportedOperation,
 )
+from trunkline.ports.directory import Standing
 from trunkline.protocol.cards import STANDARD, Form, Shape
 from trunkline.protocol.dialects import Dialects
 from trunkline.protocol.operations import PUSH, STREAMING
@@ -52,6 +53,8 @@ class Endpoint(Struct, kw_only=True, eq=False):
     # The tenants of the agent; empty means any tenant.
     tenants: frozenset[str] = frozenset()
     shape: Shape = STANDARD
+    # What the registry of the hub says of the agent; None for one of the configuration.
+    standing: Standing | None = None
     # The body of a 404 for a method that is not served here, where the error style has its own.
     not_found: bytes | None = None
     # Each handler takes the caller and the request. Operations that are not offered have no
@@ -86,7 +89,12 @@ class Endpoint(Struct, kw_only=True, eq=False):
         # A2A 1.0, 3.1.11: the extended card is for authenticated callers only, wherever they are.
         if caller.principal.is_anonymous:
             raise Unauthenticated("The extended agent card needs an API key")
-        check_granted(caller.principal, self.agent.handle, Operation.GET_EXTENDED_AGENT_CARD)
+        check_granted(
+            caller.principal,
+            self.agent.handle,
+            Operation.GET_EXTENDED_AGENT_CARD,
+            is_open=self.agent.is_open,
+        )
         return self.extended_card
 
     def check_offered(self, operation: Operation, version: Version) -> None:

@@ -19,6 +19,7 @@ NEEDS_RESTART: Final = frozenset(
         "server.heartbeat_s",
         "store",
         "cluster",
+        "hub",
         "remote.mcp",
         "remote.max_mcp_sessions",
         "remote.max_mcp_sessions_per_caller",
@@ -40,11 +41,16 @@ def compare(given: Settings, running: Settings) -> Comparison:
     """Compare all tables but those of the agents, which come and go by themselves."""
     applied: list[str] = []
     needs_restart: list[str] = []
-    tables: dict[str, Struct] = {}
+    tables: dict[str, Struct | None] = {}
     for table in Settings.__struct_fields__:
         new, old = getattr(given, table), getattr(running, table)
         if isinstance(new, dict):
             applied += _names((table,), new, old) if table != "agents" else ()
+            continue
+        if new is None or old is None:
+            # A table that turns a feature on, which only the start does.
+            needs_restart += [table] if new != old else []
+            tables[table] = old
             continue
         kept: dict[str, Any] = {}
         for key in _changed(asdict(new), asdict(old)):

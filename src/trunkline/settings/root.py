@@ -13,6 +13,7 @@ from trunkline.model.errors import ConfigError
 from trunkline.settings.agents import AgentSettings, handle_of, stands_for_many
 from trunkline.settings.auth import AuthSettings
 from trunkline.settings.cluster import ClusterSettings
+from trunkline.settings.hub import HubSettings
 from trunkline.settings.server import ServerSettings, is_loopback_host, is_loopback_url
 from trunkline.settings.stores import StoreSettings
 from trunkline.settings.targets import NetworkSettings, RemoteSettings, TargetSettings
@@ -43,6 +44,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     remote: Annotated[RemoteSettings, doc("The tool with which models call the targets.")] = field(
         default_factory=RemoteSettings
     )
+
+    hub: Annotated[
+        HubSettings | None,
+        doc("Agents that are published while the gateway runs, and credentials to call them."),
+    ] = None
 
     network: Annotated[NetworkSettings, doc("Which addresses the gateway calls.")] = field(
         default_factory=NetworkSettings
@@ -104,6 +110,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return [host for url in urls if (host := urlsplit(url).hostname)]
 
     def allows_anonymous(self) -> bool:
+        if self.hub is not None and self.auth.anonymous == "auto":
+            return False
         if self.auth.needs_no_key == "always":
             return is_loopback_host(self.server.host)
         return self.auth.needs_no_key == "loopback" and not self.is_exposed()

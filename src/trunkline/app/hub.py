@@ -1,0 +1,64 @@
+"""`Hub`: the hub of a gateway, put together and connected with the server."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from starlette.requests import Request
+
+from trunkline.app.directory import AgentDirectory
+from trunkline.app.front import Front
+from trunkline.app.runtimes import Runtimes
+from trunkline.hub.api import PREFIX, Api
+from trunkline.hub.changes import CHANGE, TOPIC, HubChanges
+from trunkline.hub.gate import HubGate
+from trunkline.model.principal import Principal
+from trunkline.ports.authenticator import Authenticator
+from trunkline.ports.clock import Clock
+from trunkline.ports.records import Change, Record
+from trunkline.runtime.due_work import DueKind
+from trunkline.server.asgi import AsgiRequest, serve_with
+from trunkline.settings import Settings
+from trunkline.settings.hub import HubSettings
+
+
+class Hub:
+    """Made before the runtimes, which take its gate and its due work; `connect` comes after the
+    front and the directory are there, and `open` after the runtimes are open."""
+
+    def __init__(self, settings: HubSettings, *, clock: Clock) -> None:
+        self.settings = settings
+        self.changes = HubChanges(clock)
+        self.gate = HubGate()
+        self.authenticators: tuple[Authenticator, ...] = ()
+        self.api = Api(identify=self._identify, realm="trunkline")
+        self._front: Front | None = None
+
+    def due_kinds(self) -> Sequence[DueKind]:
+        """The due work of the main store."""
+        return (DueKind(name=CHANGE, handle=_forget),)
+
+    def connect(self, front: Front, directory: AgentDirectory) -> None:
+        self._front = front
+        front.application.mount(PREFIX, partial(serve_with, self.api))
+
+    async def open(self, runtimes: Runtimes, settings: Settings) -> None:
+        """Raises StoreError."""
+        main = runtimes.at(settings.store, adopting=settings.adopting_agent(settings.store))
+        main.hear(TOPIC, lambda _: self.changes.hear())
+        await self.changes.open(
+            await main.main.open(), is_shared=main.is_shared, tell=partial(main.tell, TOPIC)
+        )
+
+    async def close(self) -> None:
+        await self.changes.close()
+
+    async def _identify(self, request: Request) -> Principal | None:
+        """None for a request without a credential."""
+        assert self._front is not None
+        asked = AsgiRequest.of(request.scope, request.receive)
+        return await self._front.identify_if_stated(asked)
+
+
+async def _forget(_: Record) -> Sequence[Change]:
+    """Due work deletes a record for which its handler has no change."""
+    return ()

@@ -1,0 +1,48 @@
+"""`HubGate`: the gate of a gateway with a hub. It asks the limits and keeps the audit."""
+
+from typing import Protocol
+
+from trunkline.model.calls import Refusal
+from trunkline.ports.gate import Admission, Attempt, Usage
+from trunkline.ports.records import Group
+
+
+class Limits(Protocol):
+    async def admit(self, attempt: Attempt) -> Admission | Refusal: ...
+
+    def settle(self, attempt: Attempt, usage: Usage) -> None: ...
+
+
+class Audit(Protocol):
+    def admitted(self, attempt: Attempt) -> tuple[Group, ...]:
+        """The row of the attempt, for the commit that accepts its message."""
+        ...
+
+    def refused(self, attempt: Attempt, refusal: Refusal) -> None: ...
+
+    def ended(self, attempt: Attempt, usage: Usage) -> None: ...
+
+
+class HubGate:
+    def __init__(self, *, limits: Limits | None = None, audit: Audit | None = None) -> None:
+        self._limits = limits
+        self._audit = audit
+
+    async def admit(self, attempt: Attempt) -> Admission | Refusal:
+        decision: Admission | Refusal = Admission()
+        if self._limits is not None:
+            decision = await self._limits.admit(attempt)
+        if self._audit is None or isinstance(decision, Refusal):
+            return decision
+        also = (*decision.also, *self._audit.admitted(attempt))
+        return Admission(also, decision.if_limited)
+
+    def record(self, attempt: Attempt, refusal: Refusal | None) -> None:
+        if self._audit is not None and refusal is not None:
+            self._audit.refused(attempt, refusal)
+
+    def settle(self, attempt: Attempt, usage: Usage) -> None:
+        if self._limits is not None:
+            self._limits.settle(attempt, usage)
+        if self._audit is not None:
+            self._audit.ended(attempt, usage)

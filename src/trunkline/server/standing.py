@@ -1,0 +1,47 @@
+"""The standing of agents that a registry published: whether they are still published, and whether a
+caller may know of them."""
+
+from trunkline.engine.access import reaches
+from trunkline.model.errors import PermissionDenied, RouteNotFound, Unauthenticated
+from trunkline.model.principal import Principal
+from trunkline.ports.directory import Standing
+from trunkline.server.access import Access
+from trunkline.server.endpoint import Endpoint
+from trunkline.server.http import Request
+
+
+class NotServed(Exception):
+    """The request gets the answer of an address at which nothing is, byte for byte."""
+
+
+async def renew(standing: Standing) -> None:
+    """Raises NotServed for an agent that is not published any more, and StoreError."""
+    if not standing.is_fresh:
+        try:
+            await standing.renew()
+        except RouteNotFound:
+            raise NotServed from None
+
+
+async def identify(
+    endpoint: Endpoint,
+    standing: Standing,
+    access: Access,
+    request: Request,
+    principal: Principal | None,
+) -> Principal:
+    """The principal of a request to the agent, where memory does not hold it. Raises NotServed for
+    one that must not learn that the agent exists, before anything of the request is read."""
+    await renew(standing)
+    if principal is None:
+        try:
+            principal = await access.identify(request)
+        except (Unauthenticated, PermissionDenied):
+            if standing.is_private:
+                raise NotServed from None
+            raise
+    if standing.is_private and not reaches(
+        principal, endpoint.agent.handle, is_open=standing.is_open
+    ):
+        raise NotServed
+    return principal

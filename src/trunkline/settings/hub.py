@@ -1,0 +1,21 @@
+"""`HubSettings`: the registry of agents, its credentials and its limits."""
+
+from typing import Annotated, Literal
+
+from msgspec import Struct
+
+from trunkline.config import doc
+
+
+class HubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The hub: agents that are published while the gateway runs, and credentials to call them. The
+    table turns it on."""
+
+    style: Annotated[
+        Literal["trunkline", "clawborrator"],
+        doc(
+            "Names that clients see: the prefix of tokens (`tl_` or `cw_`), the session cookie "
+            "(`tl_session` or `cw_session`) and the extra block of agent cards (`_trunkline` or "
+            "`_clawborrator`)."
+        ),
+    ] = "trunkline"
