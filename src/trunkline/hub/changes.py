@@ -2,11 +2,12 @@
 
 Nodes keep agents and credentials in memory. Each change of the hub has a number: the version of one
 record, the *head*, which every change raises in its own commit. A node reads the head several times
-a second, and trusts its memory for `TRUST_S` after it found that it has seen all changes. So a
-change holds everywhere after that time, also at a node that hears nothing; notices only make it
-quicker. A call that takes rights away returns when that time is over.
+a second, and trusts its memory for `TRUST_S` after it began a look that found all changes followed.
+So a change holds everywhere after that time, also at a node that hears nothing; notices only make
+it quicker. A call that takes rights away returns when that time is over.
 
-In a store that belongs to one process, that process makes all changes itself.
+In a store that belongs to one process, that process makes all changes itself, and trusts its memory
+until a change cannot be followed.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from trunkline.background import BackgroundTasks
-from trunkline.model.errors import RecordConflict, StoreError
+from trunkline.model.errors import LimitReached, RecordConflict, StoreError
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Key, Put, Record
 from trunkline.ports.store import Store
@@ -32,9 +33,10 @@ TOPIC: Final = "hub"
 
 # For how long a node trusts its memory after a look at the head.
 TRUST_S: Final = 1.0
-_LOOK_S: Final = 0.25
+LOOK_S: Final = 0.25
 # For how long a change can be looked up. A node that missed more reads everything again.
 _KEPT_MS: Final = 3600 * 1000
+_MAX_READ: Final = 1000
 # Changes at other nodes may come first again and again; each attempt reads the head anew.
 _ATTEMPTS: Final = 50
 
@@ -61,10 +63,16 @@ class HubChanges:
         self._is_shared = False
         # The number of the last change that this node has followed.
         self._seen = 0
-        # By the monotonic clock. For ever where no other process changes the store.
+        # By the monotonic clock.
         self._trusted_until = -math.inf
-        self._reading = asyncio.Lock()
+        # Looks are numbered, so that those who wait for one share the next.
+        self._looking = asyncio.Lock()
+        self._begun = 0
+        self._done = 0
+        # How many changes this node made, or may have made.
+        self._changed = 0
         self._heard = asyncio.Event()
+        self._is_away = False
         self._tasks = BackgroundTasks("hub")
 
     @property
@@ -87,15 +95,13 @@ class HubChanges:
         """Read everything. `tell` tells the other nodes that there is a change. Raises
         StoreError."""
         self._store, self._is_shared, self._tell = store, is_shared, tell
-        head = await store.record(HEAD)
-        self._seen = _number(head)
+        self._seen = _number(await store.record(HEAD))
         for follow in self._follow.values():
             await follow(None)
-        if not is_shared:
-            self._trusted_until = math.inf
-            return
         await self.look()
-        self._tasks.spawn(self._keep_looking(), name="hub changes")
+        self._tasks.spawn(self._look_when_heard(), name="hear of changes")
+        if is_shared:
+            self._tasks.spawn(self._look_again_and_again(), name="look at changes")
 
     async def close(self) -> None:
         await self._tasks.close()
@@ -113,13 +119,35 @@ class HubChanges:
         Raises RecordConflict when a change itself expects another version, LimitReached, and
         StoreError.
         """
-        things = tuple(touched)
-        await self._commit(changes, things)
-        self._tell()
-        # Also for a caller that leaves: the change is made.
-        await asyncio.shield(self._tasks.start(self.look(), name="follow own change"))
+        # In a task, because a caller that leaves must not keep the node from following the change.
+        made = self._tasks.start(self._commit_and_follow(changes, tuple(touched)), name="change")
+        error = await asyncio.shield(made)
+        if error is not None:
+            raise error
         if restricts and self._is_shared:
             await self._clock.sleep(TRUST_S)
+
+    async def _commit_and_follow(
+        self, changes: tuple[Change, ...], things: tuple[Touched, ...]
+    ) -> StoreError | None:
+        try:
+            await self._commit(changes, things)
+        except (RecordConflict, LimitReached) as error:
+            return error
+        except StoreError as error:
+            # The answer may be lost, and the change made.
+            self._distrust()
+            return error
+        self._distrust()
+        self._tell()
+        await self._try_to_look()
+        return None
+
+    def _distrust(self) -> None:
+        """Trust memory no more until a look that begins from now on."""
+        self._changed += 1
+        self._trusted_until = -math.inf
+        self._heard.set()
 
     async def _commit(self, changes: tuple[Change, ...], things: tuple[Touched, ...]) -> None:
         for attempt in range(_ATTEMPTS):
@@ -141,54 +169,74 @@ class HubChanges:
 
     async def look(self) -> None:
         """Follow all changes up to now, and trust memory again. Raises StoreError."""
-        asked = self._clock.monotonic()
-        async with self._reading:
+        known = self._begun
+        async with self._looking:
+            # Another caller's look began after this call, so it saw all that this one asks for.
+            if self._done > known:
+                return
+            self._begun += 1
+            began_at, changed = self._clock.monotonic(), self._changed
             number = _number(await self.store.record(HEAD))
             if number != self._seen:
                 await self._catch_up(number)
                 self._seen = number
-            if self._is_shared:
-                self._trusted_until = max(self._trusted_until, asked + TRUST_S)
+            self._done = self._begun
+            if self._changed == changed:
+                self._trusted_until = began_at + TRUST_S if self._is_shared else math.inf
 
     async def _catch_up(self, number: int) -> None:
-        touched: dict[str, list[str]] | None = {}
-        missing = range(self._seen + 1, number + 1)
-        if not 0 < len(missing) <= 1000:
-            touched = None
-        else:
-            after = Key(CHANGE, "", _id(self._seen))
-            found = await self.store.records(CHANGE, scope="", after=after, limit=len(missing))
-            if [record.key.id for record in found] != [_id(each) for each in missing]:
-                touched = None
-            for record in found if touched is not None else ():
-                for thing in _decode(record.body):
-                    assert touched is not None
-                    touched.setdefault(thing.kind, []).append(thing.id)
+        touched = await self._touched_since(self._seen, number)
         for kind, follow in self._follow.items():
-            if touched is None or kind in touched:
-                await follow(None if touched is None else touched[kind])
+            if touched is None:
+                await follow(None)
+            elif kind in touched:
+                await follow(touched[kind])
 
-    async def _keep_looking(self) -> None:
-        is_away = False
+    async def _touched_since(self, seen: int, number: int) -> dict[str, list[str]] | None:
+        """The ids that the changes after `seen` touched, by kind; None if they cannot be told."""
+        missing = [_id(each) for each in range(seen + 1, min(number, seen + _MAX_READ) + 1)]
+        if number < seen or number - seen > _MAX_READ:
+            return None
+        after = Key(CHANGE, "", _id(seen))
+        found = await self.store.records(CHANGE, scope="", after=after, limit=len(missing))
+        if [record.key.id for record in found] != missing:
+            return None
+        touched: dict[str, list[str]] = {}
+        for record in found:
+            for thing in _decode(record.body):
+                ids = touched.setdefault(thing.kind, [])
+                if thing.id not in ids:
+                    ids.append(thing.id)
+        return touched
+
+    async def _look_again_and_again(self) -> None:
         while True:
-            try:
-                async with asyncio.timeout(_LOOK_S):
-                    await self._heard.wait()
-            except TimeoutError:
-                pass
+            await self._clock.sleep(LOOK_S)
+            await self._try_to_look()
+
+    async def _look_when_heard(self) -> None:
+        while True:
+            await self._heard.wait()
             self._heard.clear()
-            try:
-                await self.look()
-                is_away = False
-            except StoreError as error:
-                if not is_away:
-                    _log.warning(
-                        "the hub cannot read its changes, so every request asks the store",
-                        extra={"reason": error.message},
-                    )
-                is_away = True
-            except Exception:  # noqa: BLE001 - logged; memory is not trusted until it succeeds
-                _log.exception("the hub cannot follow a change")
+            await self._try_to_look()
+            while not self.is_fresh:
+                await self._clock.sleep(LOOK_S)
+                await self._try_to_look()
+
+    async def _try_to_look(self) -> None:
+        try:
+            await self.look()
+        except StoreError as error:
+            if not self._is_away:
+                _log.warning(
+                    "the hub cannot read its changes, so every request asks the store",
+                    extra={"reason": error.message},
+                )
+            self._is_away = True
+        except Exception:  # noqa: BLE001 - logged; memory is not trusted until a look succeeds
+            _log.exception("the hub cannot follow a change")
+        else:
+            self._is_away = False
 
 
 def _number(head: Record | None) -> int:
