@@ -24,6 +24,7 @@ OPEN: dict[str, Any] = {
     "list_tasks": "served",
     "agent_style": "task-generating",
     "history_default": "all",
+    "context_mode": "session",
 }
 CASES = [(preset, dialect) for preset, dialects in SPOKEN.items() for dialect in dialects]
 
@@ -90,7 +91,7 @@ async def test_two_principals_with_the_same_ids_share_no_transcript(
 ) -> None:
     (tmp_path / "recalls.py").write_text(RECALLS)
     backend = PythonBackend(target=str(tmp_path / "recalls.py"))
-    async with open_world(**(PRESETS[preset] | {"backend": backend})) as world:
+    async with open_world(**(PRESETS[preset] | OPEN | {"backend": backend})) as world:
         alice, bob = world.client(dialect, "alice"), world.client(dialect, "bob")
 
         async def told(client: Client, text: str) -> str:

@@ -316,7 +316,9 @@ async def test_a_card_that_comes_too_late_is_not_a_message_that_may_have_arrived
         up = Loopback(there)
         backend = up.backend()
         up.fails["card"] = PeerTimeout("late")
-        assert await run_turn(backend, turn_request("say hi")) == [Failed(failures.UNREACHABLE)]
+        assert await run_turn(backend, turn_request("say hi")) == [
+            Failed(failures.UNREACHABLE, is_unreachable=True)
+        ]
         up.fails.clear()
         assert answer_text(await run_turn(backend, turn_request("say hi"))) == "hi"
         await backend.close()

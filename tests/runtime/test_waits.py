@@ -65,7 +65,7 @@ async def test_x09_the_reply_wait_counts_the_time_in_the_queue() -> None:
 
 
 async def test_x09_h11_after_the_reply_wait_the_task_fails_and_its_run_stops() -> None:
-    async with world(preset_name="hub") as w:
+    async with world(preset_name="hub", context_mode="session") as w:
         answer = w.soon(w.send("hang", context="c"))
         await settle()
         await waits_for(w, answer, 60)
@@ -163,7 +163,7 @@ async def test_x06_an_agent_that_could_answer_directly_gives_a_task_to_who_canno
     ("preset_name", "expected"), [("standard", REJECTED), ("hub", FAILED)], ids=str
 )
 async def test_x06_x25_a_busy_agent_refuses_at_once(preset_name: str, expected: TaskState) -> None:
-    async with world(preset_name=preset_name, busy="fail") as w:
+    async with world(preset_name=preset_name, busy="fail", context_mode="session") as w:
         first = await w.submit("wait a", context="c")
         await w.gates.reached("a")
         refused = await w.send("say two", context="c")

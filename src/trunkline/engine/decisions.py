@@ -49,6 +49,8 @@ class OutputStyle(Struct, frozen=True, kw_only=True):
     in_status: bool = True
     in_history: bool = True
     refusal: Step = Step.REFUSE
+    # Whether a turn ends as soon as its agent cannot be reached.
+    fails_offline: bool = False
 
 
 STANDARD = OutputStyle()
@@ -63,6 +65,7 @@ def style_of(profile: Profile) -> OutputStyle:
         in_status="status" in profile.result_in,
         in_history="history" in profile.result_in,
         refusal=Step.REFUSE if profile.refusal_state == "rejected" else Step.FAIL,
+        fails_offline=profile.offline == "fail",
     )
     # The same object, so that `is` finds the most frequent style.
     return STANDARD if style == STANDARD else style

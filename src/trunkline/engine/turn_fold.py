@@ -21,6 +21,7 @@ from trunkline.engine.decisions import (
     OutputStyle,
     Parts,
 )
+from trunkline.engine.gateway_texts import failure_text
 from trunkline.engine.media_types import UNREPRESENTABLE, AcceptedModes, mode_of
 from trunkline.engine.transitions import Step
 from trunkline.model.outputs import (
@@ -42,7 +43,7 @@ from trunkline.model.outputs import (
     ToolCalled,
     ToolSummarized,
 )
-from trunkline.model.values import Artifact, Message, Part, Role
+from trunkline.model.values import Artifact, Message, Part, Role, text_of
 
 # Constants, because Python 3.11 looks up enum members through the metaclass, which is slow.
 _COMPLETE = Step.COMPLETE
@@ -113,6 +114,12 @@ class TurnFold(Struct, kw_only=True, eq=False):
 
     def _signal(self, output: Note | Question | AuthNeeded | Failed | Refused) -> Decisions:
         match output:
+            case Note(is_unreachable=True) if self.style.fails_offline:
+                failed = Failed(text_of(output.parts), is_unreachable=True)
+                return (
+                    *self._close(),
+                    self._say(Step.FAIL, failure_text(self.style.texts, failed)),
+                )
             case Note():
                 return (Move(Step.NOTE, self._message(output.parts)),)
             case Question():
@@ -120,7 +127,10 @@ class TurnFold(Struct, kw_only=True, eq=False):
             case AuthNeeded():
                 return (*self._close(), Move(Step.NEED_AUTH, self._message(output.parts)))
             case Failed():
-                return (*self._close(), self._say(Step.FAIL, output.reason))
+                return (
+                    *self._close(),
+                    self._say(Step.FAIL, failure_text(self.style.texts, output)),
+                )
             case Refused():
                 return (*self._close(), self._say(self.style.refusal, output.reason))
 

@@ -137,6 +137,8 @@ class Refusal(Struct, frozen=True):
     text: str
     # How long the caller should wait. The end of a turn cannot be predicted.
     retry_after_s: int = 5
+    # The daily budget of the agent that is used up, for profiles whose sentence names it.
+    limit: int | None = None
 
     def as_error(self) -> TooManyRequests:
         return TooManyRequests(self.text, retry_after_s=self.retry_after_s)

@@ -79,9 +79,13 @@ class ToolSummarized(Struct, frozen=True, gc=False):
 
 
 class Note(Struct, frozen=True, gc=False):
-    """A progress note; shown as the message of the working status."""
+    """A progress note; shown as the message of the working status.
+
+    `is_unreachable`: the agent is not there now, and its backend tries again to send the message.
+    """
 
     parts: tuple[Part, ...]
+    is_unreachable: bool = False
 
 
 class Question(Struct, frozen=True, gc=False):
@@ -115,9 +119,13 @@ class Final(Struct, frozen=True, gc=False):
 
 
 class Failed(Struct, frozen=True, gc=False):
-    """The agent could not do it; `reason` is for the caller to read."""
+    """The agent could not do it; `reason` is for the caller to read.
+
+    `is_unreachable`: the agent is not there now, and the message did not reach it.
+    """
 
     reason: str
+    is_unreachable: bool = False
 
 
 class Refused(Struct, frozen=True, gc=False):

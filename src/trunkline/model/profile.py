@@ -29,6 +29,18 @@ class GatewayTexts(Struct, frozen=True, kw_only=True):
     empty_answer: str = ""
     approval: str = "The agent waits for your approval of a tool call."
     cancel: str = ""
+    # With `{seconds}`: the ends of `reply_wait_s` and of `task_deadline_s`.
+    no_reply: str = "agent did not reply within {seconds}s"
+    deadline: str = "The agent did not finish within {seconds} s."
+    # Follows the reason of a stop that the agent ignores, with `{seconds}` and `{late}`.
+    ignores_stop: str = "The agent did not stop within {seconds} s; its late output is {late}."
+    # In place of the reason that a backend gives when its agent cannot be reached. Empty: that
+    # reason.
+    unreachable: str = ""
+    # In place of the text of a refusal that names a `limit`, and of one that says `busy`; with
+    # `{handle}` and `{limit}`. Empty: the text of the refusal.
+    budget_exhausted: str = ""
+    busy: str = ""
 
 
 class ProfileKeys(Struct, frozen=True, kw_only=True):
@@ -47,6 +59,9 @@ class ProfileKeys(Struct, frozen=True, kw_only=True):
             "and method names such as `message.send` and `sendMessage`."
         ),
     ] = "auto"
+    task_id_prefix: Annotated[
+        Literal["", "task-"], doc("Beginning of the ids of new tasks, before a UUID.")
+    ] = ""
     # No version stated.
     default_version: Annotated[
         Literal["1.0", "0.3"],
@@ -116,6 +131,14 @@ class ProfileKeys(Struct, frozen=True, kw_only=True):
             ge=0,
         ),
     ] = 0
+    # Agent that is not there.
+    offline: Annotated[
+        Literal["wait", "fail"],
+        doc(
+            "When the agent cannot be reached: `wait` as long as its backend tries again, or "
+            "`fail` the turn at once."
+        ),
+    ] = "wait"
     queued_send: Annotated[
         Literal["wait", "return"],
         doc(
@@ -269,6 +292,7 @@ class ProfileKeys(Struct, frozen=True, kw_only=True):
         ),
     ] = "all"
     card_style: str = "standard"
+    wire_style: str = "standard"
     message_checks: str = "strict"
     error_style: str = "standard"
     # Shape of a stream.

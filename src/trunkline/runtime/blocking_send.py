@@ -82,7 +82,7 @@ class BlockingSends(Struct, frozen=True, kw_only=True, eq=False):
     async def _give_up(self, agent: PublishedAgent, live: LiveTask) -> LiveTask:
         profile = agent.profile
         if profile.on_reply_wait == "fail" and live.state in HAS_WORK:
-            reason = f"agent did not reply within {profile.reply_wait_s:g}s"
+            reason = profile.texts.no_reply.format(seconds=f"{profile.reply_wait_s:g}")
             if live.lease is None:
                 assert self.forwarding is not None
                 await self.forwarding.time_out(live, reason)

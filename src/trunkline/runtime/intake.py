@@ -121,7 +121,9 @@ class Intake(Struct, kw_only=True, eq=False):
         if key is not None:
             task_id = key.task_id
         else:
-            task_id = self.ids.new() if placed is None else placed.task_id
+            task_id = (
+                agent.profile.task_id_prefix + self.ids.new() if placed is None else placed.task_id
+            )
         # A message without a context begins a new one, which has the id of the task.
         context_id = message.context_id or task_id
         if agent.profile.context_mode == "stateless":
@@ -218,7 +220,9 @@ class Intake(Struct, kw_only=True, eq=False):
     ) -> RequestKey:
         task_id = request.message.task_id
         if placed is None:
-            return RequestKey.of(scope, caller, request, task_id or self.ids.new())
+            return RequestKey.of(
+                scope, caller, request, task_id or agent.profile.task_id_prefix + self.ids.new()
+            )
         given = "" if agent.profile.deduplicate_messages else placed.key
         return RequestKey.of(scope, caller, request, task_id or placed.task_id, given)
 
@@ -247,7 +251,7 @@ class Intake(Struct, kw_only=True, eq=False):
             if has_key:
                 # A repeat goes where the first request with the key went.
                 task_id = await self.keys.first_task(RequestKey.of(scope, caller, request, ""))
-            task_id = task_id or self.ids.new()
+            task_id = task_id or agent.profile.task_id_prefix + self.ids.new()
             lane = agent.lane(scope, context_of(agent.profile, message) or task_id, task_id)
             # No other node can know a lane that has the name of the new task. By a key it may.
             is_fresh = lane.name == task_id and not has_key

@@ -2,6 +2,7 @@
 
 from msgspec import Struct, structs
 
+from trunkline.engine.gateway_texts import refusal_text
 from trunkline.engine.queue_limits import INTERRUPTED
 from trunkline.engine.run_states import WAITING
 from trunkline.model.calls import Refusal
@@ -62,7 +63,8 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
                 state = TaskState.FAILED
             name = refused.reason.replace("_", "-")
             metadata = {"reason": refused.reason, "retryAfterSeconds": refused.retry_after_s}
-            said = say(live, name, refused.text, metadata)
+            text = refusal_text(run.agent.profile.texts, refused, handle=run.agent.handle)
+            said = say(live, name, text, metadata)
         message = message_of_task(run.message, task_id, context_id)
         run.become(live, message)
         for part in message.parts:

@@ -367,9 +367,11 @@ class Runs(Struct, kw_only=True, eq=False):
         step, reason = run.ending
         try:
             if not await self._abort(run):
-                grace_s = run.agent.profile.cancel_grace_s
-                late = "dropped" if run.agent.profile.late_output == "drop" else "kept"
-                stuck = f"The agent did not stop within {grace_s:g} s; its late output is {late}."
+                profile = run.agent.profile
+                late = "dropped" if profile.late_output == "drop" else "kept"
+                stuck = profile.texts.ignores_stop.format(
+                    seconds=f"{profile.cancel_grace_s:g}", late=late
+                )
                 reason = f"{reason} {stuck}".strip()
                 _log.warning("agent ignores cancellation", extra=extra_of(run))
             if live.state not in TERMINAL and not live.is_dropped:
@@ -424,7 +426,7 @@ class Runs(Struct, kw_only=True, eq=False):
             deadline_s = run.agent.profile.task_deadline_s
             is_due = run.started is not None and now - run.started > deadline_s > 0
             if is_due and run.state is RunState.RUNNING:
-                reason = f"The agent did not finish within {deadline_s:g} s."
+                reason = run.agent.profile.texts.deadline.format(seconds=f"{deadline_s:g}")
                 self.tasks.spawn(
                     self.stop_run(run, Step.FAIL, reason), name=f"deadline {run.run_id}"
                 )

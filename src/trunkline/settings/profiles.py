@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from trunkline.config.problems import Problem, bad_value
 from trunkline.model.profile import Profile
+from trunkline.settings import hub_profile
 from trunkline.settings.agents import AgentSettings
 from trunkline.settings.openclaw import profile as openclaw
 
@@ -12,20 +13,7 @@ from trunkline.settings.openclaw import profile as openclaw
 PRESETS: Final[dict[str, dict[str, Any]]] = {
     "standard": {},
     **openclaw.PRESETS,
-    "hub": {
-        "retention_s": 1800.0,
-        "busy": "fail",
-        "cancel": "unsupported",
-        "cancel_unsupported_code": -32601,
-        "reply_wait_s": 60.0,
-        "on_reply_wait": "fail",
-        "task_deadline_s": 60.0,
-        "agent_style": "task-generating",
-        "stream_shape": "snapshots",
-        "files": "ignore",
-        "refusal_state": "failed",
-        "list_tasks": "hidden",
-    },
+    hub_profile.HUB: hub_profile.PRESET,
 }
 
 # Keys of features that are still to come, and the name of each feature.
@@ -80,8 +68,10 @@ def _versions(agent: AgentSettings) -> Iterator[Contradiction]:
 
 
 def _styles(agent: AgentSettings) -> Iterator[Contradiction]:
-    """Styles that only A2A 0.3 has."""
+    """Styles that only one version of A2A has."""
     is_v03 = agent.dialect not in ("auto", "v1.0")
+    if agent.wire_style == hub_profile.HUB:
+        yield from _hub_style(agent, is_v03=is_v03)
     for key, standard in (("error_style", "standard"), ("message_checks", "strict")):
         if getattr(agent, key) != standard and not is_v03:
             yield (
@@ -90,6 +80,26 @@ def _styles(agent: AgentSettings) -> Iterator[Contradiction]:
                 f'Set dialect = "v0.3" and default_version = "0.3", or leave {key} out.',
                 "dialect",
             )
+
+
+def _hub_style(agent: AgentSettings, *, is_v03: bool) -> Iterator[Contradiction]:
+    if is_v03 or agent.default_version == "0.3":
+        key = "dialect" if is_v03 else "default_version"
+        yield (
+            "wire_style",
+            f'is of requests that state no version, and {key} = "{getattr(agent, key)}" takes '
+            "them for A2A 0.3",
+            'Leave out dialect and default_version, or set wire_style = "standard".',
+            key,
+        )
+    if agent.agent_style != "task-generating":
+        yield (
+            "wire_style",
+            f'has no form for a message, and with agent_style = "{agent.agent_style}" an agent '
+            "may answer with one",
+            'Set agent_style = "task-generating", or wire_style = "standard".',
+            "agent_style",
+        )
 
 
 def _waiting(agent: AgentSettings) -> Iterator[Contradiction]:

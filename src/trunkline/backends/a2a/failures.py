@@ -78,7 +78,7 @@ def outcome_of(error: RemoteError) -> Output:
         case AddressRefused():
             return Failed(ADDRESS_REFUSED)
         case RemoteError() if is_unsent(error):
-            return Failed(UNREACHABLE)
+            return Failed(UNREACHABLE, is_unreachable=True)
         case PeerTimeout():
             return Failed(TOO_LATE)
         case PeerUnreachable() | StreamEnded():

@@ -317,7 +317,8 @@ class Run(TurnTask):
                 self._warn("the gateway calls the agent behind it again", error)
             if not is_told:
                 is_told = True
-                await self.channel.put(Note((Part(text=failures.TRYING),)))
+                note = Note((Part(text=failures.TRYING),), is_unreachable=not self._is_sent)
+                await self.channel.put(note)
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_RETRY_S)
 

@@ -66,7 +66,7 @@ class Turn(TurnTask):
             await self.channel.put(Refused(str(refusal)))
         except ModelFailure as failure:
             self._log(failure)
-            await self.channel.put(Failed(failure.reason))
+            await self.channel.put(Failed(failure.reason, failure.is_unreachable))
 
     async def _outcome(self) -> Output:
         messages = conversation(self._settings, await self._before(), self.turn.message)

@@ -23,6 +23,7 @@ class ModelFailure(Exception):
         remedy: str = "",
         detail: str = "",
         may_retry: bool = False,
+        is_unreachable: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(reason)
@@ -30,6 +31,7 @@ class ModelFailure(Exception):
         self.remedy = remedy
         self.detail = detail
         self.may_retry = may_retry and (retry_after_s or 0.0) <= LONGEST_RETRY_AFTER_S
+        self.is_unreachable = is_unreachable
         self.retry_after_s = retry_after_s
 
 
@@ -93,6 +95,7 @@ def of_remote(error: RemoteError, *, has_begun: bool) -> ModelFailure:
                 remedy="Start it, or check base_url.",
                 detail=error.message.replace("the agent", "it"),
                 may_retry=True,
+                is_unreachable=True,
             )
         case BadPeerAnswer(reason="REDIRECT"):
             failure = garbage(error.message)

@@ -26,7 +26,7 @@ from trunkline.model.outputs import Failed, Output, Refused, Text
 from trunkline.model.outputs import Final as Done
 from trunkline.ports.backend import Finding, Notes, TurnRequest
 from trunkline.protocol.sse import Parser
-from trunkline.remote.errors import RemoteError
+from trunkline.remote.errors import PeerUnreachable, RemoteError
 from trunkline.remote.http import Answer, Guard, HttpClient, Response, build_request
 from trunkline.remote.target import Limits
 
@@ -92,7 +92,9 @@ class _Client:
             request = build_request("POST", self._url(_COMPLETIONS), self._headers | own, body)
             return await self._http.open(request, self.limits, within_s=_LONGEST_S)
         except RemoteError as error:
-            raise unreachable(error.message) from None
+            trouble = unreachable(error.message)
+            trouble.is_unreachable = isinstance(error, PeerUnreachable) and error.is_unsent
+            raise trouble from None
 
     async def close(self) -> None:
         await self._http.close()
@@ -188,7 +190,7 @@ class _Request(TurnTask):
             await self.channel.put(Refused(str(unfit)))
         except Trouble as trouble:
             _log.error("%s. %s", trouble.found, trouble.remedy, extra=self._extra())
-            await self.channel.put(Failed(trouble.told))
+            await self.channel.put(Failed(trouble.told, trouble.is_unreachable))
         except (RemoteError, InvalidAgentResponse) as error:
             _log.warning("an answer of OpenClaw broke off: %s", error, extra=self._extra())
             await self.channel.put(Failed(_CUT))

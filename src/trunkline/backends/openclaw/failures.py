@@ -20,6 +20,7 @@ class Trouble(Exception):
         *,
         told: str = "The agent cannot be reached now; send the message again later.",
         is_lasting: bool = False,
+        is_unreachable: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
         super().__init__(found)
@@ -27,6 +28,7 @@ class Trouble(Exception):
         self.remedy = remedy
         self.told = told
         self.is_lasting = is_lasting
+        self.is_unreachable = is_unreachable
         self.retry_after_s = retry_after_s
 
 
@@ -34,6 +36,7 @@ def unreachable(why: str, *, retry_after_s: float | None = None) -> Trouble:
     return Trouble(
         f"OpenClaw is not reachable: {why}",
         "Start OpenClaw (`openclaw gateway run`), or correct the backend's `url`.",
+        is_unreachable=True,
         retry_after_s=retry_after_s,
     )
 

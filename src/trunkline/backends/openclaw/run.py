@@ -89,12 +89,14 @@ class Run(TurnTask):
                 is_first = self._give_up_at is None
                 if self._give_up_at is None:
                     self._give_up_at = self._clock.monotonic() + self._unreachable_s
+                # A message that was sent may have arrived, and its run may go on there.
+                is_unreachable = trouble.is_unreachable and not exchange.is_sent
                 if trouble.is_lasting or self._is_late():
                     _log.error("%s. %s", trouble.found, trouble.remedy, extra=exchange.extra())
-                    exchange.tell([Failed(trouble.told)])
+                    exchange.tell([Failed(trouble.told, is_unreachable)])
                     return
                 if is_first:
-                    self.channel.put_now(Note((Part(text=_WAITING),)))
+                    self.channel.put_now(Note((Part(text=_WAITING),), is_unreachable))
                 if self._link.is_connected:
                     await self._clock.sleep(trouble.retry_after_s or _BUSY_WAIT_S)
 

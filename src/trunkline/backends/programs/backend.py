@@ -107,7 +107,7 @@ class ProgramTurn(TurnTask, Generic[B]):
             self.channel.put_now(Failed(str(problem)))
         except CannotStart as problem:
             _log.error("program could not be started: %s", problem, extra=self.extra())
-            self.channel.put_now(Failed(failures.CANNOT_START))
+            self.channel.put_now(Failed(failures.CANNOT_START, is_unreachable=True))
         except TooMany:
             self.channel.put_now(Failed(failures.busy(self.limits.max_processes)))
         finally:

@@ -6,9 +6,11 @@
 from typing import Annotated, Any, Final, Literal
 
 from trunkline.model.profile import GatewayTexts, Profile, ProfileKeys, doc
+from trunkline.settings import hub_profile
+from trunkline.settings.hub_profile import HubKeys
 
 
-class ProfileSettings(ProfileKeys, frozen=True, kw_only=True):
+class ProfileSettings(HubKeys, frozen=True, kw_only=True):
     """The keys of a profile, with the names and descriptions of its styles."""
 
     # Outbound on the channel (X-21).
@@ -29,11 +31,13 @@ class ProfileSettings(ProfileKeys, frozen=True, kw_only=True):
     ] = "answer"
     # Addresses and cards (X-20).
     card_style: Annotated[
-        Literal["standard", "openclaw-inbound", "openclaw-design"],
+        Literal["standard", "openclaw-inbound", "openclaw-design", "hub"],
         doc(
             "Additions to the 0.3 card. `openclaw-inbound` lists the interface twice "
             "and sets `stateTransitionHistory` to false; `openclaw-design` sets it to "
-            "true and also lists the schemes in `authentication`."
+            "true and also lists the schemes in `authentication`. `hub`: a client that names no "
+            "version gets the card of the hub, with one skill `ask` and the session token as "
+            "credential; no client keeps it without asking again."
         ),
     ] = "standard"
     # Wire dialect (X-01).
@@ -54,8 +58,12 @@ class ProfileSettings(ProfileKeys, frozen=True, kw_only=True):
         keys = {name: getattr(self, name) for name in ProfileKeys.__struct_fields__}
         for name, names in _ENGINE_NAMES.items():
             keys[name] = names.get(keys[name], keys[name])
-        is_inbound = self.artifact_style == "openclaw-inbound"
-        return Profile(**keys, texts=_INBOUND_TEXTS if is_inbound else GatewayTexts())
+        return Profile(**keys, texts=self._texts())
+
+    def _texts(self) -> GatewayTexts:
+        if self.artifact_style == "openclaw-inbound":
+            return _INBOUND_TEXTS
+        return hub_profile.TEXTS if self.wire_style == hub_profile.HUB else GatewayTexts()
 
 
 _ENGINE_NAMES: Final = {
