@@ -97,10 +97,10 @@ class AgentDirectory:
 
     def find(self, handle: str) -> Listing | None:
         entry = self._entries.get(handle)
-        return None if entry is None else _listing(entry)
+        return None if entry is None else _listing(entry, self.base_url)
 
     def list(self) -> Sequence[Listing]:
-        return [_listing(entry) for entry in self._entries.values()]
+        return [_listing(entry, self.base_url) for entry in self._entries.values()]
 
     def __contains__(self, handle: object) -> bool:
         return handle in self._entries
@@ -383,13 +383,16 @@ class AgentDirectory:
         self._on_change(settings)
 
 
-def _listing(entry: _Entry) -> Listing:
+def _listing(entry: _Entry, base_url: str) -> Listing:
     first = entry.endpoints[0]
+    card_path = first.card_paths[0]
     return Listing(
         handle=entry.agent.handle,
         card=first.card,
-        card_path=first.card_paths[0],
+        card_path=card_path,
         jsonrpc_path=first.jsonrpc_path,
+        card_url=(entry.settings.public_url.rstrip("/") or base_url) + card_path,
+        standing=entry.standing,
     )
 
 

@@ -5,40 +5,41 @@ document is made of the same table, so that the two cannot differ.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
-from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route as StarletteRoute
 
+from trunkline.hub.api_input import JSON, read_body, read_json, read_query
+from trunkline.hub.api_paths import RouteTable
 from trunkline.model.errors import (
-    InvalidParams,
-    PayloadTooLarge,
+    Conflict,
     PermissionDenied,
+    RecordConflict,
     RouteNotFound,
     StoreError,
     TrunklineError,
     Unauthenticated,
     Unavailable,
     WrongHttpMethod,
-    WrongMediaType,
 )
 from trunkline.model.principal import OPERATOR, Principal
 from trunkline.protocol import rest
-from trunkline.protocol.limits import check_json, query_fields
 from trunkline.protocol.versions import Version
+
+__all__ = ["PREFIX", "Api", "Call", "Handler", "Identify", "OnRefusal", "Route", "read_body"]
 
 _log = logging.getLogger("trunkline.hub")
 
 PREFIX: Final = "/api/v1"
-MAX_BODY_BYTES: Final = 256 * 1024
-_MAX_DEPTH: Final = 32
 _RETRY_AFTER_S: Final = 5
-_PARAMETER: Final = "{"
+# Answers tell about credentials and callers, so no cache keeps them; and no browser takes the text
+# of a client in an error for a page.
+_GUARDED: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -71,24 +72,40 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Any]]
 
 class Route(Struct, frozen=True, kw_only=True):
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-    # Below the prefix, such as `/agents/{id}`.
+    # Below the prefix, such as `/agents/{id}`. `api_paths.PARAMETERS` has the grammar of its
+    # parameters.
     path: str
-    # The name in the OpenAPI document and in the Python client.
+    # The name in the OpenAPI document and, with underscores, of the method of the Python client.
     name: str
+    # One line, and more where it takes more.
     summary: str
+    description: str = ""
     handle: Handler
     # A msgspec struct, whose fields are optional or texts, numbers and switches.
     query: type[Struct] | None = None
     body: type[Struct] | None = None
+    # A body as a client may send it, for the document; else it is made of the types.
+    example: Struct | None = None
     # The type of the result; None for an empty answer.
     result: Any = None
+    # Of a redirect, 302 or 303.
     status: int = 200
+    # For handlers that return a whole response of another media type.
+    result_media_type: str = JSON
     # Whether a caller needs a credential; without, `Call.principal` may be None.
     is_public: bool = False
-    # Statuses of errors beside 400, 401, 403, 404, 429 and 503.
+    # Statuses of errors beside those that every route may answer with, which `hub/openapi.py`
+    # names.
     errors: tuple[int, ...] = ()
-    # For routes of standards that have other media types, such as forms of OAuth.
-    body_media_type: str = "application/json"
+    # For routes of standards that have other media types, such as forms of OAuth. Their handlers
+    # read the body themselves.
+    body_media_type: str = JSON
+
+    @property
+    def success(self) -> int:
+        """The status of an answer that is not an error."""
+        has_content = self.result is not None or self.result_media_type != JSON
+        return 204 if self.status == 200 and not has_content else self.status
 
 
 # The principal of a request, or None for one without a credential. Raises Unauthenticated,
@@ -99,7 +116,7 @@ OnRefusal: TypeAlias = Callable[[Request, Principal | None, TrunklineError], Non
 
 
 class Api:
-    """An ASGI application. Routes can be added until the first request."""
+    """An ASGI application. Routes can be added at any time."""
 
     def __init__(
         self, *, identify: Identify, on_refusal: OnRefusal = lambda *_: None, realm: str
@@ -108,71 +125,59 @@ class Api:
         self._on_refusal = on_refusal
         self._realm = realm
         self.routes: list[Route] = []
-        self._app: Starlette | None = None
+        self._table: RouteTable[Route] | None = None
 
     def add(self, *routes: Route) -> None:
         self.routes += routes
-        self._app = None
+        self._table = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if self._app is None:
-            self._app = self._made()
-        await self._app(scope, receive, send)
+        request = Request(scope, receive)
+        response = await self._answer(request)
+        await response(scope, receive, send)
 
-    def _made(self) -> Starlette:
-        by_path: dict[str, dict[str, Route]] = {}
-        for route in self.routes:
-            by_path.setdefault(route.path, {})[route.method] = route
-        # Paths without parameters come first, so that `/agents/by-handle` is no id.
-        paths = sorted(by_path, key=lambda path: path.count(_PARAMETER))
-        served = [
-            StarletteRoute(PREFIX + path, _Path(self, by_path[path]), name=path) for path in paths
-        ]
-        return Starlette(routes=[*served, StarletteRoute("/{path:path}", _Path(self, {}))])
-
-    async def answer(self, routes: Mapping[str, Route], request: Request) -> Response:
+    async def _answer(self, request: Request) -> Response:
         principal: Principal | None = None
         try:
-            if not routes:
-                raise RouteNotFound(f"Nothing is served at this path of {PREFIX}")
-            # HEAD is a GET whose body the server drops.
-            method = "GET" if request.method == "HEAD" else request.method
-            route = routes.get(method)
-            if route is None:
-                allowed = ", ".join(routes)
-                raise WrongHttpMethod(f"This address takes {allowed}", allow=allowed)
+            route, path = self._find(request)
             principal = await self._identify(request)
             if principal is None and not route.is_public:
                 raise Unauthenticated(
                     "This address needs a credential: send it as 'Authorization: Bearer TOKEN'"
                 )
-            call = Call(
-                principal=principal,
-                path=request.path_params,
-                query=_query(route, request),
-                body=await _body(route, request),
-                request=request,
-            )
-            result = await route.handle(call)
+            result = await route.handle(await _call(route, path, principal, request))
         except TrunklineError as error:
             self._tell(request, principal, error)
-            return self._refusal(error)
+            return self._refusal(request, error)
         except ClientDisconnect:
             return Response(status_code=499)
         except Exception as error:  # noqa: BLE001 - logged here; the client learns nothing of it
             _log.exception("a request to the hub failed", extra={"path": request.url.path})
-            body, status, media_type = _error(error)
-            return Response(body, status, media_type=media_type)
+            return _response(error, {})
         if isinstance(result, Response):
             return result
         if route.result is None:
-            return Response(status_code=204)
-        return Response(
-            msgspec.json.encode(result),
-            route.status,
-            {"Cache-Control": "no-store"},
-            media_type="application/json",
-        )
+            return Response(status_code=route.success, headers=_GUARDED)
+        return Response(msgspec.json.encode(result), route.status, _GUARDED, media_type=JSON)
+
+    def _find(self, request: Request) -> tuple[Route, Mapping[str, str]]:
+        """Raises RouteNotFound or WrongHttpMethod."""
+        if self._table is None:
+            rows = ((route.method, route.path, route) for route in self.routes)
+            self._table = RouteTable(PREFIX, rows)
+        raw_path = request.scope.get("raw_path")
+        if raw_path is None:
+            raw_path = quote(request.scope["path"]).encode()
+        found = self._table.find(raw_path.partition(b"?")[0])
+        if found is None:
+            raise RouteNotFound(f"Nothing is served at this path of {PREFIX}")
+        routes, path = found
+        # The answer to HEAD is that to GET; the server leaves out the body.
+        route = routes.get("GET" if request.method == "HEAD" else request.method)
+        if route is None:
+            allowed = ", ".join(("HEAD", *routes) if "GET" in routes else routes)
+            raise WrongHttpMethod(f"This address takes {allowed}", allow=allowed)
+        return route, path
 
     def _tell(self, request: Request, principal: Principal | None, error: TrunklineError) -> None:
         try:
@@ -180,92 +185,40 @@ class Api:
         except Exception:  # noqa: BLE001 - logged; the client gets its answer
             _log.exception("a refusal could not be recorded")
 
-    def _refusal(self, error: TrunklineError) -> Response:
-        if isinstance(error, StoreError):
+    def _refusal(self, request: Request, error: TrunklineError) -> Response:
+        if isinstance(error, RecordConflict):
+            error = Conflict("Another request changed the same thing meanwhile; read it again")
+        elif isinstance(error, StoreError):
             # The store's own messages name files of this machine.
+            _log.warning("the hub cannot use its store", extra={"reason": error.message})
             error = Unavailable(
                 "The hub cannot use its store at the moment; try again later",
                 retry_after_s=_RETRY_AFTER_S,
             )
         headers: dict[str, str] = {}
         if isinstance(error, Unauthenticated):
-            headers["WWW-Authenticate"] = f'Bearer realm="{self._realm}"'
+            # RFC 6750, 3.1: a request without a credential gets no error code.
+            has_credential = "authorization" in request.headers
+            code = ', error="invalid_token"' if has_credential else ""
+            headers["WWW-Authenticate"] = f'Bearer realm="{self._realm}"{code}'
         if (retry_s := getattr(error, "retry_after_s", None)) is not None:
             headers["Retry-After"] = str(retry_s)
         if isinstance(error, WrongHttpMethod):
             headers["Allow"] = error.allow
-        body, status, media_type = _error(error)
-        return Response(body, status, headers, media_type=media_type)
+        return _response(error, headers)
 
 
-class _Path:
-    """The routes of one path, which differ in their methods."""
+async def _call(
+    route: Route, path: Mapping[str, str], principal: Principal | None, request: Request
+) -> Call:
+    query = body = None
+    if route.query is not None:
+        query = read_query(request.scope["query_string"], route.query)
+    if route.body is not None and route.body_media_type == JSON:
+        body = await read_json(request, route.body)
+    return Call(principal=principal, path=path, query=query, body=body, request=request)
 
-    def __init__(self, api: Api, routes: Mapping[str, Route]) -> None:
-        self._api = api
-        self._routes = routes
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        response = await self._api.answer(self._routes, Request(scope, receive))
-        await response(scope, receive, send)
-
-
-def _error(error: Exception) -> tuple[bytes, int, str]:
+def _response(error: Exception, headers: Mapping[str, str]) -> Response:
     status, body = rest.error(error, Version.V1_0)
-    return body, status, "application/json"
-
-
-def _query(route: Route, request: Request) -> Any:
-    if route.query is None:
-        return None
-    names = {field.encode_name for field in msgspec.structs.fields(route.query)}
-    given: dict[str, str] = {}
-    try:
-        pairs: Sequence[tuple[str, str]] = query_fields(
-            request.scope["query_string"], errors="strict"
-        )
-    except UnicodeDecodeError:
-        raise InvalidParams.at("query", "is not valid UTF-8") from None
-    for name, value in pairs:
-        if name in given:
-            raise InvalidParams.at(name, "is given more than once")
-        if name in names:
-            given[name] = value
-    try:
-        return msgspec.convert(given, route.query, strict=False)
-    except msgspec.ValidationError as error:
-        raise _violation(error) from None
-
-
-async def _body(route: Route, request: Request) -> Any:
-    if route.body is None or route.body_media_type != "application/json":
-        return None
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise WrongMediaType("Content-Type must be application/json")
-    data = await read_body(request)
-    check_json(data, max_depth=_MAX_DEPTH)
-    try:
-        return msgspec.json.decode(data, type=route.body)
-    except msgspec.ValidationError as error:
-        raise _violation(error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise InvalidParams("The body is not JSON") from None
-
-
-async def read_body(request: Request) -> bytes:
-    """The body of a request. Raises PayloadTooLarge."""
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in request.stream():
-        size += len(piece)
-        if size > MAX_BODY_BYTES:
-            raise PayloadTooLarge(f"The request body is larger than {MAX_BODY_BYTES} bytes")
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def _violation(error: msgspec.ValidationError) -> InvalidParams:
-    """The error names the field as the client wrote it."""
-    what, _, where = str(error).partition(" - at `$")
-    return InvalidParams.at(where.rstrip("`").lstrip(".") or "body", what)
+    return Response(body, status, {**_GUARDED, **headers}, media_type=JSON)

@@ -8,6 +8,7 @@
     │   ├── WrongMediaType       ├── WrongHttpMethod      ├── IdempotencyConflict
     │   ├── TaskNotFound         ├── TaskNotCancelable    ├── PushNotificationNotSupported
     │   ├── UnsupportedOperation ├── RequestTimedOut      ├── ContentTypeNotSupported
+    │   ├── Conflict
     │   ├── ExtendedAgentCardNotConfigured
     │   ├── ExtensionSupportRequired
     │   └── VersionNotSupported
@@ -155,6 +156,10 @@ class TooManyRequests(CallerError):
 
 class IdempotencyConflict(CallerError):
     """The caller used this idempotency key for another request."""
+
+
+class Conflict(CallerError):
+    """What the request changes is in the way: it exists already, or has changed meanwhile."""
 
 
 class TaskNotFound(CallerError):

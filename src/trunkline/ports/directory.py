@@ -16,6 +16,10 @@ class Listing(Struct, frozen=True, kw_only=True):
     # The addresses of its card and of JSON-RPC, as paths of the gateway.
     card_path: str
     jsonrpc_path: str
+    # The address of its card as others reach it.
+    card_url: str
+    # What a registry says of the agent; None for one of the configuration.
+    standing: "Standing | None" = None
 
 
 class Standing(Protocol):
@@ -28,6 +32,10 @@ class Standing(Protocol):
     # Whether all who are signed in may call it without a grant.
     @property
     def is_open(self) -> bool: ...
+
+    # Whether lists name the agent to everyone.
+    @property
+    def is_listed(self) -> bool: ...
 
     @property
     def is_fresh(self) -> bool:

@@ -59,6 +59,7 @@ _TABLE: Final[dict[type[BaseException], Wire]] = {
     model.MethodNotFound: Wire(-32601, 404, "UNIMPLEMENTED", "METHOD_NOT_FOUND"),
     model.InvalidParams: Wire(-32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS"),
     model.IdempotencyConflict: Wire(-32602, 409, "ABORTED", "IDEMPOTENCY_CONFLICT", OWN_DOMAIN),
+    model.Conflict: _transport(-32000, 409, "ABORTED", "CONFLICT"),
     model.RouteNotFound: _transport(-32601, 404, "NOT_FOUND", "ROUTE_NOT_FOUND"),
     model.WrongHttpMethod: _transport(-32600, 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED"),
     # The body is not JSON: A2A 1.0, 5.4 has -32005 for content types that are not supported.

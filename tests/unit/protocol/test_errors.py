@@ -50,6 +50,7 @@ A2A = [
 # The same for what the specification does not name; the last is the HTTP status over JSON-RPC.
 OWN = [
     (model.IdempotencyConflict("x"), -32602, 409, "ABORTED", "IDEMPOTENCY_CONFLICT", 200),
+    (model.Conflict("x"), -32000, 409, "ABORTED", "CONFLICT", 409),
     (model.RouteNotFound("x"), -32601, 404, "NOT_FOUND", "ROUTE_NOT_FOUND", 404),
     (
         model.WrongHttpMethod("x", allow="GET"),
