@@ -1,6 +1,7 @@
 """Every store that several nodes share passes the same checks."""
 
 import pytest
+from tests.postgres.fixtures import ON_EVERY_POSTGRES
 from tests.postgres.nodes import postgres_nodes
 
 from trunkline.engine.slot_shares import WAITS_MS
@@ -36,6 +37,7 @@ async def test_shared_store(check: ClusterCheck) -> None:
     await check(SharedNodes())
 
 
+@ON_EVERY_POSTGRES
 @pytest.mark.parametrize("check", CLUSTER_CHECKS, ids=lambda check: check.__name__)
 async def test_postgres(check: ClusterCheck, cleared_postgres_url: str) -> None:
     async with postgres_nodes(cleared_postgres_url) as nodes:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.postgres.fixtures import ON_EVERY_POSTGRES
 
 from trunkline.clock import SystemClock
 from trunkline.ports.store import Scope
@@ -38,6 +39,7 @@ async def test_json_files_with_a_new_log_for_every_commit(check: Check, tmp_path
     await check(lambda name: json_files(tmp_path / name, log_bytes=0))
 
 
+@ON_EVERY_POSTGRES
 @pytest.mark.parametrize("check", CHECKS + DURABLE_CHECKS, ids=lambda check: check.__name__)
 async def test_postgres(check: Check, cleared_postgres_url: str) -> None:
     await check(lambda _: PostgresStore(cleared_postgres_url, allow_unsafe=True))
