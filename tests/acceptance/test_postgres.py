@@ -1,7 +1,9 @@
 """Gateways on PostgreSQL as operators have them: processes, commands, a database that is away."""
 
+import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from typing import Any
@@ -14,11 +16,15 @@ from tests.acceptance.conftest import Make, eventually
 from tests.acceptance.gateway import Gateway, http_client
 from tests.acceptance.nginx import NGINX, free_port, nginx
 from tests.acceptance.raw import Stream, envelope, message_params
-from tests.postgres.pooler import transaction_pooler
+from tests.postgres.pgbouncer import PGBOUNCER, PgBouncer, pgbouncer
+from tests.postgres.pooler import TransactionPooler, transaction_pooler
 from tests.postgres.server import PostgresServer, embedded_binaries, postgres
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = "s3cret-of-the-database"
+HAS_PGBOUNCER = pytest.mark.skipif(
+    PGBOUNCER is None, reason="PgBouncer is not installed: apt-get install pgbouncer"
+)
 
 
 @pytest.fixture(scope="module")
@@ -214,18 +220,32 @@ async def test_the_example_for_nginx_spreads_requests(
                 assert answer.status_code == 200
 
 
-async def test_gateways_work_behind_a_pooler(server: PostgresServer, make: Make) -> None:
+@contextmanager
+def a_pooler(
+    kind: str, server: PostgresServer, database: str
+) -> Iterator[TransactionPooler | PgBouncer]:
+    if kind == "pgbouncer":
+        with pgbouncer(server.folder) as real:
+            yield real
+    else:
+        with transaction_pooler(server.folder, database) as stand_in:
+            yield stand_in
+
+
+@pytest.mark.parametrize("kind", ["stand-in", pytest.param("pgbouncer", marks=HAS_PGBOUNCER)])
+async def test_gateways_work_behind_a_pooler(
+    server: PostgresServer, make: Make, tmp_path: Path, kind: str
+) -> None:
     """In transaction mode, with the address of the server itself for what needs a session."""
     direct = server.create_database(lambda _: None)
-    database = conninfo_to_dict(direct)["dbname"]
-    with transaction_pooler(server.folder, str(database)) as pooler:
-        url = f"postgresql://postgres@127.0.0.1:{pooler.port}/{database}"
-        store = f'[store]\nkind = "postgres"\nurl = "{url}"\nlisten_url = "{direct}"\n'
-        refused = make(store)
+    database = str(conninfo_to_dict(direct)["dbname"])
+    with a_pooler(kind, server, database) as pooler:
+        store = store_behind(pooler.port, direct)
+        refused = make(store.replace("prepared_statements = false\n", ""))
         refused.launch()
         assert refused.wait() == 1
         assert "Set prepared_statements = false in [store]" in refused.stderr
-        one, two = [make(f"{store}prepared_statements = false\n") for _ in range(2)]
+        one, two = [make(store) for _ in range(2)]
         one.launch()
         two.start()
         one.finish_start()
@@ -234,7 +254,48 @@ async def test_gateways_work_behind_a_pooler(server: PostgresServer, make: Make)
             for other in (one, two):
                 answer = await call(other, "GetTask", {"id": task_id})
                 assert answer.json()["result"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert await streamed(one, two, tmp_path) == "TASK_STATE_COMPLETED"
         assert pooler.transactions > 10
         for gateway in (one, two):
             assert "not hear its own message" not in gateway.stderr
             assert gateway.stop() == 0
+
+
+@HAS_PGBOUNCER
+@pytest.mark.full
+async def test_a_pooler_that_was_killed_is_told(server: PostgresServer, make: Make) -> None:
+    direct = server.create_database(lambda _: None)
+    with pgbouncer(server.folder) as pooler:
+        gateway = make(store_behind(pooler.port, direct)).start()
+        task_id = await sent(gateway)
+        pooler.kill()
+        await assert_unavailable(gateway, task_id)
+        pooler.start()
+        await eventually(lambda: is_ready(gateway))
+        assert (await call(gateway, "GetTask", {"id": task_id})).status_code == 200
+        assert await sent(gateway)
+
+
+def store_behind(port: int, direct: str) -> str:
+    """As docs/guides/scaling.md says."""
+    url = f"postgresql://postgres@127.0.0.1:{port}/{conninfo_to_dict(direct)['dbname']}"
+    addresses = f'url = "{url}"\nlisten_url = "{direct}"\n'
+    return f'[store]\nkind = "postgres"\n{addresses}prepared_statements = false\n'
+
+
+async def streamed(here: Gateway, there: Gateway, folder: Path) -> str:
+    """The state at the end of a stream that is read at one gateway, of a turn at the other."""
+    done = folder / "done"
+    params = message_params(str(done)) | {"configuration": {"returnImmediately": True}}
+    answer = await call(there, "SendMessage", params, agent="test/patient")
+    task_id = answer.json()["result"]["task"]["id"]
+    body = envelope("SubscribeToTask", {"id": task_id})
+    async with (
+        http_client(headers={"A2A-Version": "1.0"}) as http,
+        http.stream("POST", here.agent_url("test/patient"), json=body) as response,
+    ):
+        stream = Stream(response)
+        assert (await stream.event()).result["task"]["id"] == task_id
+        await asyncio.to_thread(done.touch)
+        *_, last = await stream.events()
+    return str(last.result["statusUpdate"]["status"]["state"])

@@ -29,9 +29,9 @@ class PostgresCluster:
 
     async def add(self, url: str = "", **options: Any) -> World:
         node = PostgresNode(url or self.url, times=self.times)
+        options.setdefault("clock", cast("FakeClock", SystemClock()))
         world = World(
             store=cast("Store", node.store),
-            clock=cast("FakeClock", SystemClock()),
             cluster=node.cluster,
             node=f"n{len(self.worlds)}",
             **self.options,

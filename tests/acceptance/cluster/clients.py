@@ -262,6 +262,13 @@ class ClusterClient:
             if state in ENDED or state == PAUSED or (self._told.is_over and breaks):
                 return seen
 
+    async def submit(self, agent: str, text: str) -> str:
+        """The id of a task that perhaps runs."""
+        params = self._params(text, "", "", True)
+        result = await self.call(agent, "SendMessage", params)
+        self._told.task_of(agent, params["message"]["messageId"], result["task"])
+        return str(result["task"]["id"])
+
     async def find(self, task_id: str) -> Any:
         """A task that perhaps no client was told about, so that its agent is not known."""
         agents = (self._told.agents.get(task_id), "effects", "pure", "retrying")
@@ -278,7 +285,7 @@ class ClusterClient:
         context = f"queue-{self._name}-{self._messages}"
         elsewhere, self._url = self._url, lambda _: url
         try:
-            for text in ("1 0.3", "1 0", "1 0"):
+            for text in ("1 0.8", "1 0", "1 0"):
                 await self._send(agent, text, context=context, returns=True)
         finally:
             self._url = elsewhere

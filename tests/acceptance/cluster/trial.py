@@ -178,12 +178,14 @@ class Trial(Struct, kw_only=True):
         ended_ns = time.monotonic_ns()
         assert code == 0, node.log()
         await self._await_ends(tasks, checker, within_s=_PATIENCE_S)
-        began = min(
+        began = [
             turn.began_ns
             for turn in self.nodes.turns()
             if turn.task_id in tasks and turn.pid != node.pid
-        )
-        self.hand_overs.append((began - ended_ns) / 1e9)
+        ]
+        # Clients may have canceled them all, and on a busy machine they may have run before.
+        if began:
+            self.hand_overs.append((min(began) - ended_ns) / 1e9)
         await self.nodes.revive(node)
         self.nodes.up.append(node)
 
