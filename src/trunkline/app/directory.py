@@ -409,6 +409,7 @@ def _published(
     return PublishedAgent(
         handle=handle,
         backend=backend,
+        is_isolated=settings.isolated,
         # The media types of every skill count too, because a message does not name its skill.
         input_modes=tuple(dict.fromkeys(accepted)),
         output_modes=tuple(dict.fromkeys(produced)),

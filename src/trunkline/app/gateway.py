@@ -1,5 +1,6 @@
 """`Gateway`: the runtimes, and the ASGI application in front of them."""
 
+import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from trunkline.ports.gate import Gate
 from trunkline.server.application import Application
 from trunkline.server.endpoint import Endpoint
 from trunkline.settings import Settings
+from trunkline.settings.server import is_loopback_url
 
 if TYPE_CHECKING:
     from trunkline.server.mcp.http import McpEndpoint
@@ -104,6 +106,7 @@ def build(
         times=settings.cluster.times,
         gate=gate,
         due_kinds=() if hub is None else hub.due_kinds(),
+        gateway=_name(base_url),
     )
     if hub is not None:
         # The hub needs the main store, also if no agent of the configuration uses it.
@@ -149,6 +152,12 @@ def build(
         hub=hub,
     )
     return gateway
+
+
+def _name(base_url: str) -> str:
+    """Tells the gateway from others, the same at all of its nodes and after a restart."""
+    # Many gateways have the same address on loopback, and one of them may call the other.
+    return f"{socket.gethostname()} {base_url}" if is_loopback_url(base_url) else base_url
 
 
 def create_app(settings: Settings, *, base_url: str = "") -> Application:

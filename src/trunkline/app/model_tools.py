@@ -18,7 +18,7 @@ _CALL_OFF_S: Final = 15.0
 
 def model_tools(agent: AgentSettings, settings: Settings) -> dict[str, TurnTool]:
     """The tools that the agent uses, by name. A tool connects at its first call."""
-    if not uses_tools(agent):
+    if agent.isolated or not uses_tools(agent):
         return {}
     assert isinstance(agent.backend, OpenAIBackend)
     return {

@@ -32,10 +32,12 @@ class Runtimes:
         times: Times | None = None,
         gate: Gate | None = None,
         due_kinds: Iterable[DueKind] = (),
+        gateway: str = "",
     ) -> None:
         """`times` are those of gateways that share a store. `due_kinds` is due work of the main
-        store."""
+        store, and `gateway` the name of the gateway in call chains."""
         self._due_kinds = tuple(due_kinds)
+        self._gateway = gateway
         self._main = main
         self._times = times or Times()
         self._gate = gate
@@ -146,5 +148,6 @@ class Runtimes:
             heartbeat_s=self._server.heartbeat_s,
             gate=self._gate,
             due_kinds=self._due_kinds if main is None else (),
+            gateway=self._gateway,
         )
         return runtime

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from trunkline.cli.call_path import join_call_path
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.options import ConfigFlags, DataFolder, from_json, store_overrides
 from trunkline.cli.output import program
@@ -35,6 +36,7 @@ class ToolFlags(ConfigFlags, frozen=True, kw_only=True):
 
     def settings(self) -> "Settings":
         """Raises ConfigError."""
+        join_call_path()
         overrides: dict[str, Any] = {**store_overrides(self.config, self.data, None)}
         if self.allow_target_url:
             overrides["remote"] = {"allow_target_url": True}

@@ -127,6 +127,8 @@ class Caller(Struct, frozen=True, gc=False, kw_only=True):
     # URIs of the extensions that the client lists and the agent declares.
     extensions: tuple[str, ...] = ()
     idempotency_key: str = ""
+    # The marks of the agents through which the call came, the first one first.
+    call_chain: tuple[str, ...] = ()
 
 
 class Refusal(Struct, frozen=True):

@@ -27,6 +27,8 @@ class TurnOptions(Canonical, frozen=True, kw_only=True):
     accepted_output_modes: tuple[str, ...] = ()
     extensions: tuple[str, ...] = ()
     metadata: dict[str, Any] | None = None
+    # The marks of the agents through which the call came.
+    call_chain: tuple[str, ...] = ()
 
 
 class TaskSubmitted(Canonical, frozen=True, kw_only=True):

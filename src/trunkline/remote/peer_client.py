@@ -9,8 +9,9 @@ from msgspec import Struct, structs
 from trunkline.model.calls import Operation
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse
+from trunkline.ports.call_path import CALL_PATH
 from trunkline.ports.clock import Clock
-from trunkline.protocol import card_reading, client_responses
+from trunkline.protocol import call_chain, card_reading, client_responses
 from trunkline.protocol.client_requests import ask
 from trunkline.protocol.client_responses import ANSWERS, Answers
 from trunkline.protocol.operations import RequestValue
@@ -196,6 +197,8 @@ class PeerClient:
             value = structs.replace(value, tenant=endpoint.tenant)
         call = ask(endpoint.binding, endpoint.version, operation, value, id=id)
         headers = self._authorization.for_call(endpoint, operation, extra)
+        if chain := CALL_PATH.get().chain:
+            headers = {**headers, call_chain.HEADER: call_chain.encode(chain)}
         return build_request(call.method, endpoint.url + call.path, headers, call.body), id
 
     async def _over_endpoints(self, once: Attempt[T], limits: Limits) -> T:

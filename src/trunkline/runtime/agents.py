@@ -38,12 +38,17 @@ class PublishedAgent:
         agent_id: str = "",
         account_id: str = "",
         is_open: bool = False,
+        is_isolated: bool = False,
     ) -> None:
         self.handle = handle
+        # Whether it may call no other agents during a turn.
+        self.is_isolated = is_isolated
         # Whether all who are signed in may call it without a grant.
         self.is_open = is_open
         self.agent_id = agent_id or handle.partition("/")[2]
         self.account_id = account_id or handle
+        # Its mark in call chains; empty until it is published.
+        self.mark = ""
         self.backend = backend
         self._names_sessions = backend if isinstance(backend, NamesSessions) else None
         self.input_modes = input_modes

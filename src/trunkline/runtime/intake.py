@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 from msgspec import Struct, structs
 
+from trunkline.engine import call_chain
 from trunkline.engine.access import why_denied
 from trunkline.engine.admission import NO_CONTENT, check_follow_up, check_request, context_of
 from trunkline.engine.queue_limits import BUSY, BUSY_ELSEWHERE, INTERRUPTED, why_refused
@@ -65,11 +66,13 @@ class Intake(Struct, kw_only=True, eq=False):
         if self.gate is not None:
             self.gate.is_closed = True
 
-    def check_granted(
+    def check_allowed(
         self, agent: PublishedAgent, caller: Caller, message: Message, operation: Operation
     ) -> None:
-        """Raises PermissionDenied for a caller that may not start turns by this operation."""
+        """Raises PermissionDenied for a caller that may not start turns by this operation, and for
+        a call that went in a circle or through too many agents."""
         denied = why_denied(caller.principal, agent.handle, operation, is_open=agent.is_open)
+        denied = denied or call_chain.why_refused(caller.call_chain, agent.mark)
         if denied is None:
             return
         if self.gate is not None:
@@ -101,7 +104,12 @@ class Intake(Struct, kw_only=True, eq=False):
         if self.forwarding is not None and placed is None:
             return await self._place(agent, caller, request, message, needs_task, reader)
         options: TurnOptions | None = None
-        if request.configuration is not None or caller.extensions or request.metadata is not None:
+        if (
+            request.configuration is not None
+            or caller.extensions
+            or request.metadata is not None
+            or caller.call_chain
+        ):
             options = _options(caller, request)
         key: RequestKey | None = None
         if (
@@ -358,8 +366,11 @@ class Intake(Struct, kw_only=True, eq=False):
 def _options(caller: Caller, request: SendMessageRequest) -> TurnOptions | None:
     configuration = request.configuration
     modes = configuration.accepted_output_modes if configuration is not None else ()
-    if not modes and not caller.extensions and request.metadata is None:
+    if not (modes or caller.extensions or caller.call_chain) and request.metadata is None:
         return None
     return TurnOptions(
-        accepted_output_modes=modes, extensions=caller.extensions, metadata=request.metadata
+        accepted_output_modes=modes,
+        extensions=caller.extensions,
+        metadata=request.metadata,
+        call_chain=caller.call_chain,
     )

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
+from trunkline.engine.call_chain import mark_of
 from trunkline.ports.backend import Opens
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.drain import Drain
@@ -32,6 +33,8 @@ class Publishing(Struct, kw_only=True, eq=False):
     recover: Callable[[str], Awaitable[None]]
     # The limits that hold over all nodes, where several share the store.
     slots: Slots | None = None
+    # Tells the agents of this gateway from those of others in call chains.
+    gateway: str = ""
     # Agents that were replaced or withdrawn, until their backends are closed.
     leaving: set[PublishedAgent] = set()
 
@@ -41,6 +44,7 @@ class Publishing(Struct, kw_only=True, eq=False):
         return found or next((each for each in self.leaving if each.handle == handle), None)
 
     async def open_backend(self, agent: PublishedAgent) -> None:
+        agent.mark = mark_of(self.gateway, agent.handle)
         if isinstance(agent.backend, Opens):
             await agent.backend.open(agent.handle, self.sessions.of_agent(agent.handle))
         if self.slots is not None:

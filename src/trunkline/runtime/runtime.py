@@ -78,11 +78,12 @@ class Runtime:
         participants: Mapping[str, Rejoin] | None = None,
         gate: Gate | None = None,
         due_kinds: Iterable[DueKind] = (),
+        gateway: str = "",
     ) -> None:
         """`main` is the way to the main store, unless `store` is that. `cluster` joins this runtime
         with the others that share the store. `participants` are the features that come back with
         their tasks, by the kind of their records. `due_kinds` is the due work of features that the
-        runtime does not know."""
+        runtime does not know. `gateway` names the gateway in call chains, alike at all nodes."""
         self._store = store
         self._clock = clock
         self.main = main or MainStore.own(store, clock=clock, ids=ids)
@@ -137,6 +138,7 @@ class Runtime:
             drain=self._drain,
             sessions=self._sessions,
             recover=self.recover,
+            gateway=gateway,
         )
         self._refusals = StoreRefusals(
             journal=journal, registry=registry, recorder=self.recorder, runs=runs, clock=clock

@@ -87,8 +87,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
     ) -> TaskAnswer | Reply:
         """Answer when the task has ended or waits for the caller, or, if asked to return
         immediately, as soon as it exists."""
-        if caller.principal.grants is not EVERYTHING:
-            self.intake.check_granted(agent, caller, request.message, Operation.SEND_MESSAGE)
+        if caller.principal.grants is not EVERYTHING or caller.call_chain:
+            self.intake.check_allowed(agent, caller, request.message, Operation.SEND_MESSAGE)
         configuration = request.configuration
         returns_immediately = configuration is not None and configuration.return_immediately
         history_length = configuration.history_length if configuration is not None else None
@@ -141,8 +141,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
     async def stream(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
     ) -> Subscription:
-        if caller.principal.grants is not EVERYTHING:
-            self.intake.check_granted(
+        if caller.principal.grants is not EVERYTHING or caller.call_chain:
+            self.intake.check_allowed(
                 agent, caller, request.message, Operation.SEND_STREAMING_MESSAGE
             )
         configuration = request.configuration

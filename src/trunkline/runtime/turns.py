@@ -14,6 +14,7 @@ from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import ENDS_TURN, Final, Output
 from trunkline.model.values import Message
 from trunkline.ports.backend import TurnRequest
+from trunkline.ports.call_path import CALL_PATH, CallPath
 from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.fanout import NoReply, Reply
 from trunkline.runtime.idempotency import IdempotencyKeys
@@ -47,8 +48,10 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
     direct: DirectAnswers
 
     def request(self, run: Run) -> TurnRequest:
-        """The turn as the backend gets it."""
+        """The turn as the backend gets it. Called in the asyncio task of the turn."""
         options = run.options or _NO_OPTIONS
+        agent = run.agent
+        CALL_PATH.set(CallPath((*options.call_chain, agent.mark), agent.is_isolated))
         live = run.live
         has_begun = run.fold is not None
         # A first turn, by far the most frequent kind, has no history.

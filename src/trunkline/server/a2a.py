@@ -24,6 +24,7 @@ from trunkline.model.large_values import MARK, SLICE_BYTES
 from trunkline.model.principal import Principal
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Scope
+from trunkline.protocol import call_chain
 from trunkline.protocol.errors import wire
 from trunkline.protocol.limits import MAX_EXTENSIONS
 from trunkline.protocol.operations import STREAMING, RequestValue
@@ -243,11 +244,15 @@ def _caller(
         key = request.header(b"idempotency-key") or ""
     if len(key) > MAX_KEY_CHARS:
         raise InvalidRequest(f"Idempotency-Key must not be longer than {MAX_KEY_CHARS} characters")
+    chain: tuple[str, ...] = ()
+    if b"trunkline-call-chain" in request.headers:
+        chain = call_chain.decode(request.header(b"trunkline-call-chain") or "")
     return Caller(
         principal=principal,
         tenant=tenant,
         extensions=extensions,
         idempotency_key=key,
+        call_chain=chain,
     )
 
 

@@ -96,6 +96,13 @@ class AgentSettings(ProfileSettings, frozen=True, kw_only=True, forbid_unknown_f
     provider: Annotated[ProviderSettings | None, doc("Provider of the agent, on the card.")] = None
     documentation_url: Annotated[str, doc("URL of the documentation, on the card.")] = ""
     icon_url: Annotated[str, doc("URL of an icon, on the card.")] = ""
+    isolated: Annotated[
+        bool,
+        doc(
+            "Whether the agent answers from its own context only: the tools that call other "
+            "agents are off during its turns."
+        ),
+    ] = False
     tenants: Annotated[tuple[str, ...], doc("Accepted tenants. Empty: any tenant.")] = ()
     extensions: Annotated[
         tuple[ExtensionSettings, ...], doc("Protocol extensions on the card.")

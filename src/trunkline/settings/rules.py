@@ -138,6 +138,14 @@ def _tool_problems(settings: Settings) -> Iterator[Problem]:
         if not isinstance(backend, OpenAIBackend) or not backend.tools:
             continue
         path, first = ("agents", handle, "backend", "tools"), backend.tools[0]
+        if agent.isolated:
+            yield Problem(
+                path,
+                f"{first} calls other agents, and this agent is isolated",
+                "Set isolated = false, or remove it from tools.",
+                reads=(("agents", handle, "isolated"),),
+            )
+            continue
         off = [name for name in backend.tools if not remote.enabled or name not in remote.tools]
         if off:
             on = "enabled = true" if not remote.enabled else f'tools = ["{off[0]}", …]'

@@ -17,12 +17,25 @@ from trunkline.backends.turn_task import T, TurnTask, TurnTaskBackend, done_with
 from trunkline.model.errors import StoreError
 from trunkline.model.outputs import Failed
 from trunkline.ports.backend import Notes, TurnRequest
+from trunkline.ports.call_path import CALL_PATH, CallPath
 from trunkline.ports.clock import Clock
+from trunkline.protocol import call_chain
 
 _log = logging.getLogger("trunkline.process")
 
 # A program may take this long to end after it has closed its output.
 EXIT_S = 5.0
+
+
+def _path_variables(path: CallPath) -> dict[str, str]:
+    """The variables by which the commands of Trunkline know that an agent runs them. A process that
+    serves several turns has those of the first."""
+    variables: dict[str, str] = {}
+    if path.chain:
+        variables[call_chain.VARIABLE] = call_chain.encode(path.chain)
+    if path.is_isolated:
+        variables[call_chain.ISOLATED] = "1"
+    return variables
 
 
 class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
@@ -55,6 +68,7 @@ class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
         self, arguments: Sequence[str], variables: Mapping[str, str] | None = None
     ) -> Child:
         """A new process. Raises CannotStart and TooMany."""
+        variables = {**(variables or {}), **_path_variables(CALL_PATH.get())}
         while True:
             try:
                 return await self.children.spawn(arguments, variables)

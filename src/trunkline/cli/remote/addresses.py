@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec.structs import replace
 
+from trunkline.cli.call_path import join_call_path
 from trunkline.cli.options import ConfigFlags
 from trunkline.model.addresses import without_password
 from trunkline.model.card import AgentCard, AgentInterface
@@ -45,6 +46,7 @@ def url_of(named: str) -> str:
 
 def target_of(named: str, files: ConfigFlags) -> Target:
     """The target of that address or alias. Raises ConfigError."""
+    join_call_path()
     if files.file is not None:
         from trunkline.app.outbound import target_for
 
