@@ -214,7 +214,7 @@ def _interfaces(
 def _security(
     settings: Settings,
 ) -> tuple[dict[str, SecurityScheme], tuple[SecurityRequirement, ...]]:
-    if not settings.auth.keys:
+    if not settings.auth.keys and settings.hub is None:
         return {}, ()
     schemes = {
         "bearer": SecurityScheme(http_auth_security_scheme=HttpAuthSecurityScheme(scheme="bearer")),

@@ -5,7 +5,8 @@ all, on new connections and on those that are kept open.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from trunkline.app.cards import input_modes, output_modes
 from trunkline.app.endpoints import Endpoints
 from trunkline.app.model_tools import model_tools
 from trunkline.app.openclaw_channel import Account
+from trunkline.app.presences import Presences
 from trunkline.app.runtimes import Runtimes
 from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.backends.python import Agent
@@ -31,6 +33,7 @@ from trunkline.model.errors import (
     TrunklineError,
     Unavailable,
 )
+from trunkline.model.handles import folded
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.ports.directory import Listing, Standing
@@ -83,6 +86,10 @@ class AgentDirectory:
         self._clock = clock
         self._on_change = on_change
         self._entries: dict[str, _Entry] = {}
+        # The handles of the other agents, those of the configuration, by how they are compared.
+        self._configured = {folded(handle): handle for handle in settings.agents}
+        self._presences = Presences(clock)
+        self._is_publishing_many = False
         self._changing = asyncio.Lock()
         # The withdrawals under way, by handle.
         self._leaving: dict[str, asyncio.Task[None]] = {}
@@ -101,6 +108,34 @@ class AgentDirectory:
 
     def list(self) -> Sequence[Listing]:
         return [_listing(entry, self.base_url) for entry in self._entries.values()]
+
+    async def close(self) -> None:
+        """Ask no backend any more whether it is there."""
+        await self._presences.close()
+
+    async def is_online(self, handle: str) -> bool:
+        entry = self._entries.get(handle)
+        return entry is not None and await self._presences.is_online(entry.agent)
+
+    def configured(self, handle: str) -> str:
+        """The handle of the agent that was published without a registry and has this handle, but
+        for case; empty if there is none."""
+        return self._configured.get(folded(handle), "")
+
+    def standing_of(self, handle: str) -> Standing | None:
+        entry = self._entries.get(handle)
+        return None if entry is None else entry.standing
+
+    @asynccontextmanager
+    async def publishing_many(self) -> AsyncIterator[None]:
+        self._is_publishing_many = True
+        try:
+            yield
+        finally:
+            self._is_publishing_many = False
+        for runtime in self._runtimes:
+            await runtime.recover()
+        self._on_change(self.settings)
 
     def __contains__(self, handle: object) -> bool:
         return handle in self._entries
@@ -198,6 +233,9 @@ class AgentDirectory:
         """Make the cards and addresses of agents by other settings from now on. Agents that are
         published keep theirs until `readdress`."""
         self.settings = settings
+        self._configured = {
+            folded(handle): handle for handle in settings.agents if self.standing_of(handle) is None
+        }
         self._endpoints = changed(
             self._endpoints, settings=settings, base_url=base_url, signer=signer
         )
@@ -269,6 +307,8 @@ class AgentDirectory:
                 f'agents."{handle}".backend: cannot be opened: {why.rstrip(".")}. Nothing was '
                 "changed; `trunkline doctor` checks the backend."
             ) from error
+        if standing is None:
+            self._configured[folded(handle)] = handle
         self._apply(after)
 
     async def _open(self, entry: _Entry, known: _Entry | None) -> None:
@@ -279,7 +319,7 @@ class AgentDirectory:
             assert known.agent is before
             leaving.spawn(self._finish(known), name=f"replaced {before.handle}")
             return
-        await publishing.publish(entry.agent)
+        await publishing.publish(entry.agent, continues_tasks=not self._is_publishing_many)
         switch()
         if known is not None:
             # The agent has moved to another store. Its tasks in the old one stay there.
@@ -299,7 +339,8 @@ class AgentDirectory:
         tools = model_tools(own, settings)
         resources = resources_for(own, settings, clock=self._clock, code=code, tools=tools)
         agent = _published(handle, own, make_backend(own, resources), code)
-        agent.is_open = standing is not None and standing.is_open
+        # While it is private, its endpoints let no caller in as one who is merely signed in.
+        agent.is_open = standing is not None
         maker = changed(self._endpoints, settings=settings)
         endpoints = tuple(maker.of(agent, runtime.service, code, is_default=is_default))
         for endpoint in endpoints:
@@ -350,6 +391,7 @@ class AgentDirectory:
         for endpoint in entry.endpoints:
             endpoint.withdraw()
         self.accounts.pop(entry.agent.account_id, None)
+        self._configured.pop(folded(handle), None)
         del self._entries[handle]
         agents = {name: own for name, own in self.settings.agents.items() if name != handle}
         self._apply(changed(self.settings, agents=agents))
@@ -380,7 +422,8 @@ class AgentDirectory:
 
     def _apply(self, settings: Settings) -> None:
         self.settings = settings
-        self._on_change(settings)
+        if not self._is_publishing_many:
+            self._on_change(settings)
 
 
 def _listing(entry: _Entry, base_url: str) -> Listing:

@@ -54,6 +54,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
         await self.runtimes.drain(grace_s=grace_s)
 
     async def close(self) -> None:
+        await self.directory.close()
         if self.hub is not None:
             await self.hub.close()
         await self.runtimes.close()

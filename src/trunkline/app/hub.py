@@ -7,6 +7,7 @@ from starlette.requests import Request
 
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
+from trunkline.app.registry import RegistryParts
 from trunkline.app.runtimes import Runtimes
 from trunkline.hub.api import PREFIX, Api
 from trunkline.hub.changes import CHANGE, TOPIC, HubChanges
@@ -31,6 +32,7 @@ class Hub:
         self.gate = HubGate()
         self.authenticators: tuple[Authenticator, ...] = ()
         self.api = Api(identify=self._identify, realm="trunkline")
+        self.registry = RegistryParts(settings, self.changes, clock=clock)
         self._front: Front | None = None
 
     def due_kinds(self) -> Sequence[DueKind]:
@@ -39,6 +41,7 @@ class Hub:
 
     def connect(self, front: Front, directory: AgentDirectory) -> None:
         self._front = front
+        self.api.add(*self.registry.connect(directory).routes())
         front.application.mount(PREFIX, partial(serve_with, self.api))
 
     async def open(self, runtimes: Runtimes, settings: Settings) -> None:
@@ -48,8 +51,10 @@ class Hub:
         await self.changes.open(
             await main.main.open(), is_shared=main.is_shared, tell=partial(main.tell, TOPIC)
         )
+        await self.registry.registry.open()
 
     async def close(self) -> None:
+        await self.registry.registry.close()
         await self.changes.close()
 
     async def _identify(self, request: Request) -> Principal | None:

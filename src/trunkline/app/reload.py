@@ -16,6 +16,7 @@ from trunkline.app.model_tools import uses_tools
 from trunkline.backends.python import Agent
 from trunkline.config.problems import InvalidSettings
 from trunkline.model.errors import TrunklineError
+from trunkline.model.handles import folded
 from trunkline.settings import AgentSettings, Settings
 from trunkline.settings.changes import Comparison, compare
 from trunkline.settings.rules import find_problems
@@ -65,7 +66,11 @@ class Reload:
         self._local_url = local_url
         self._on_apply = on_apply
         # The agents of the file. Others may be published, and a reload leaves them alone.
-        self._configured = gateway.settings.agents
+        self._configured = {
+            handle: agent
+            for handle, agent in gateway.settings.agents.items()
+            if gateway.directory.standing_of(handle) is None
+        }
         self._running = asyncio.Lock()
 
     async def __call__(self) -> Reloaded:
@@ -113,12 +118,14 @@ class Reload:
             for handle, agent in directory.settings.agents.items()
             if handle in directory and handle not in self._configured
         }
+        taken = set(map(folded, others))
         failed = {
             handle: f'agents."{handle}": the handle is taken by an agent that is not in this file.'
             for handle in wanted.agents
-            if handle in others
+            if folded(handle) in taken
         }
-        wanted = replace(wanted, agents=wanted.agents | others)
+        free = {h: agent for h, agent in wanted.agents.items() if h not in failed}
+        wanted = replace(wanted, agents=free | others)
         changes = self._changes(found, others, wanted)
         for handle in changes.withdrawn:
             _ = await directory.begin_withdrawal(handle, grace_s=wanted.server.drain_s)
@@ -210,6 +217,7 @@ class Reload:
                     own,
                     is_default=changes.is_default(handle),
                     replace=handle in changes.replaced,
+                    standing=directory.standing_of(handle),
                 )
             except TrunklineError as error:
                 failed[handle] = error.message

@@ -13,6 +13,7 @@ from trunkline.clock import SystemClock, Uuid7Ids
 from trunkline.engine.recovery import Recovery, recover
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import ConfigError
+from trunkline.model.handles import EVERY
 from trunkline.model.profile import Profile
 from trunkline.model.values import HAS_WORK, TaskState
 from trunkline.ports.store import OperatorQuery, Store, StoredTask, all_tasks
@@ -26,7 +27,6 @@ from trunkline.runtime.retention import (
 )
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import Settings, StoreSettings
-from trunkline.settings.agents import EVERY
 from trunkline.settings.backends import kind_of
 from trunkline.settings.stores import database_path, place_of
 from trunkline.stores.findings import Findings

@@ -12,13 +12,13 @@ from trunkline.config.problems import did_you_mean
 from trunkline.model.calls import Caller, SendMessageRequest
 from trunkline.model.errors import ConfigError, TrunklineError
 from trunkline.model.events import Entry
+from trunkline.model.handles import EVERY
 from trunkline.model.principal import EVERYTHING, Principal
 from trunkline.model.values import Message, Task, TaskArtifactUpdateEvent, TaskStatusUpdateEvent
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import CutOff, Item, NoReply, Opening, Reply
 from trunkline.runtime.service import Service
 from trunkline.settings import Settings, StoreSettings
-from trunkline.settings.agents import EVERY
 
 Event: TypeAlias = Task | Message | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 _CALLER = Caller(principal=Principal(id="tester", grants=EVERYTHING))

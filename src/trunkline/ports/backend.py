@@ -150,6 +150,16 @@ class Opens(Protocol):
         ...
 
 
+@runtime_checkable
+class HasPresence(Protocol):
+    """A backend whose agent may be away, for example because it is another process."""
+
+    async def presence(self) -> bool:
+        """Whether a turn that began now would reach the agent. It must not start anything, and is
+        asked every few seconds at most."""
+        ...
+
+
 class Finding(Struct, frozen=True):
     """One result of a doctor: the check of a backend, or of another configured part."""
 

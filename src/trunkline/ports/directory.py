@@ -1,6 +1,8 @@
 """`Directory`: the published agents, which come and go while the gateway runs."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -78,6 +80,21 @@ class Directory(Protocol):
 
         Returns when the backend is closed. Raises AgentNotPublished.
         """
+        ...
+
+    async def begin_withdrawal(self, handle: str, *, grace_s: float) -> "asyncio.Future[None]":
+        """The same, and it returns when the addresses are gone. The result is done when the backend
+        is closed."""
+        ...
+
+    def publishing_many(self) -> AbstractAsyncContextManager[None]:
+        """Within it, an agent is published without its unfinished tasks; at its end those of all
+        agents continue. For the start of a gateway with thousands of agents."""
+        ...
+
+    async def is_online(self, handle: str) -> bool:
+        """Whether the agent would get a message now, as far as its backend knows or knew a few
+        seconds ago. An agent that is not published is not online."""
         ...
 
     def find(self, handle: str) -> Listing | None: ...

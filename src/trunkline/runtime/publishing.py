@@ -50,11 +50,13 @@ class Publishing(Struct, kw_only=True, eq=False):
         if self.slots is not None:
             self.slots.limit(agent)
 
-    async def publish(self, agent: PublishedAgent) -> None:
+    async def publish(self, agent: PublishedAgent, *, continues_tasks: bool = True) -> None:
         """Open the backend of a new agent, and continue the tasks that an earlier agent of this
         handle left. Raises what the backend raises, and then nothing is changed."""
         await self._open_or_close(agent)
         self.agents[agent.handle] = agent
+        if not continues_tasks:
+            return
         try:
             await self.recover(agent.handle)
         except BaseException:

@@ -168,10 +168,10 @@ class Application:
         self, endpoint: Endpoint, standing: Standing, request: Request, response: Response
     ) -> None:
         try:
+            # First, because the agent may have become private.
+            await renew(standing)
             if standing.is_private:
                 await identify(endpoint, standing, self._a2a.access, request, None)
-            else:
-                await renew(standing)
         except NotServed:
             await self._answer_not_served(request.path, response)
         except TrunklineError as error:

@@ -1,6 +1,8 @@
 """The standing of agents that a registry published: whether they are still published, and whether a
 caller may know of them."""
 
+from msgspec.structs import replace
+
 from trunkline.engine.access import reaches
 from trunkline.model.errors import PermissionDenied, RouteNotFound, Unauthenticated
 from trunkline.model.principal import Principal
@@ -40,8 +42,10 @@ async def identify(
             if standing.is_private:
                 raise NotServed from None
             raise
-    if standing.is_private and not reaches(
-        principal, endpoint.agent.handle, is_open=standing.is_open
-    ):
+    if not standing.is_private:
+        return principal
+    if not reaches(principal, endpoint.agent.handle, is_open=False):
         raise NotServed
-    return principal
+    # The agent itself counts as open, so that it need not be replaced when its registry opens or
+    # closes it.
+    return replace(principal, reaches_open=False) if principal.reaches_open else principal

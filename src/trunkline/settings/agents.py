@@ -10,6 +10,7 @@ from msgspec import Meta
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value, shown
+from trunkline.model.handles import EVERY, HANDLE, folded
 from trunkline.protocol.rest_routes import RESERVED_TENANTS
 from trunkline.settings.agent_card import (
     ExtendedCardSettings,
@@ -25,9 +26,6 @@ from trunkline.settings.backends import BackendSettings, kind_of
 from trunkline.settings.openclaw.profile import ProfileSettings
 from trunkline.settings.stores import StoreSettings
 
-# The slug of a handle that stands for every agent in its target.
-EVERY = "*"
-HANDLE = re.compile(r"[a-z0-9][a-z0-9-]*/([a-z0-9][a-z0-9-]*|\*)")
 TENANT = re.compile(r"[A-Za-z0-9._~-]+")
 # Clients remove these segments from a path (RFC 3986 §5.2.4), and a tenant is its first segment.
 STEPS = frozenset((".", ".."))
@@ -168,8 +166,15 @@ def agent_problems(agents: Mapping[str, AgentSettings]) -> Iterator[Problem]:
             "Keep default = true in one agent only.",
         )
     accounts: dict[str, str] = {}
+    handles: dict[str, str] = {}
     for handle, agent in agents.items():
         path = ("agents", handle)
+        if (same := handles.setdefault(folded(handle), handle)) != handle:
+            yield Problem(
+                path,
+                f'is the handle of "{same}" but for upper and lower case',
+                "Give one of them another owner or slug.",
+            )
         yield from _identity(handle, agent, path)
         account = agent.account_id or handle
         if account in accounts:
@@ -189,7 +194,7 @@ def _identity(handle: str, agent: AgentSettings, path: Path) -> Iterator[Problem
     if not HANDLE.fullmatch(handle):
         yield Problem(
             path,
-            "expected a handle owner/slug of lower-case letters, digits and hyphens",
+            "expected a handle owner/slug of letters, digits and hyphens, the slug in lower case",
             'Example: [agents."acme/rust-expert"].',
         )
     if not agent.name.strip() and not kind_of(agent.backend).has_own_name:

@@ -11,8 +11,8 @@ from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value, did_you_mean
 from trunkline.config.secret import Secret
 from trunkline.model.calls import Operation
+from trunkline.model.handles import HANDLE
 from trunkline.model.principal import EVERYTHING, Grant, Principal
-from trunkline.settings.agents import HANDLE
 
 # Shorter keys can be guessed; 16 random characters hold 96 bits in base64.
 MIN_KEY_CHARS = 16

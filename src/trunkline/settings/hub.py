@@ -19,3 +19,11 @@ class HubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             "`_clawborrator`)."
         ),
     ] = "trunkline"
+    owner_backends: Annotated[
+        tuple[str, ...],
+        doc(
+            "Kinds of backends that owners may choose for their agents. Operators may choose any "
+            "kind. `command` and `acp` run programs on the machine of the gateway, `python` runs "
+            "code inside it, and the others call the URLs that they are given."
+        ),
+    ] = ()

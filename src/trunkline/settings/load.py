@@ -18,7 +18,8 @@ from trunkline.backends.python.settings import (
 )
 from trunkline.config.problems import InvalidSettings, Problem, Referenced, shown
 from trunkline.model.errors import ConfigError
-from trunkline.settings.agents import EVERY, AgentSettings
+from trunkline.model.handles import EVERY
+from trunkline.settings.agents import AgentSettings
 from trunkline.settings.decode import decode
 from trunkline.settings.environment import expand
 from trunkline.settings.root import Settings

@@ -63,19 +63,20 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def adopting_agent(self, store: StoreSettings) -> str:
         """Handle of the agent that adopts the tasks of another program in the store: the default
-        agent if it uses this store, else the first agent that does."""
+        agent if it uses this store, else the first agent that does. Empty if none does."""
         there = [
             handle
             for handle, agent in self.agents.items()
             if not agent.unavailable and (agent.store or self.store) == store
         ]
         default = self.default_agent()
-        return default if default in there else there[0]
+        return default if default in there else next(iter(there), "")
 
     def stores(self) -> list[StoreSettings]:
-        """The stores of the agents that run, each one once."""
+        """The stores of the agents that run, and that of the hub, each one once."""
         running = [agent for agent in self.agents.values() if not agent.unavailable]
-        return list(dict.fromkeys(agent.store or self.store for agent in running))
+        of_hub = [self.store] if self.hub is not None else []
+        return list(dict.fromkeys([*of_hub, *(agent.store or self.store for agent in running)]))
 
     def operator_store(self) -> StoreSettings:
         """The store beside which a running gateway leaves the credential for operators: the main
@@ -138,7 +139,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.allows_anonymous():
             beyond = " and beyond" if self.is_exposed() else ""
             anonymous = f"anonymous callers on loopback{beyond}"
-        return "; ".join(part for part in (keys, anonymous) if part)
+        hub = "credentials of the hub" if self.hub is not None else ""
+        return "; ".join(part for part in (keys, hub, anonymous) if part)
 
 
 def publish(settings: Settings, found: Mapping[str, Sequence[str]]) -> Settings:

@@ -54,7 +54,7 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from _public_url_problems(settings)
     yield from key_problems(settings.auth.keys)
     yield from _access_problems(settings)
-    if not settings.agents and not settings.calls_others():
+    if not settings.agents and not settings.calls_others() and settings.hub is None:
         yield Problem(
             ("agents",),
             "no agent is configured",
@@ -86,7 +86,8 @@ def _public_url_problems(settings: Settings) -> Iterator[Problem]:
 def _access_problems(settings: Settings) -> Iterator[Problem]:
     server, auth = settings.server, settings.auth
     reads = (("auth",),)
-    if auth.anonymous == "always" and auth.keys and not is_loopback_host(server.host):
+    has_credentials = bool(auth.keys) or settings.hub is not None
+    if auth.anonymous == "always" and has_credentials and not is_loopback_host(server.host):
         yield bad_value(
             ("auth", "anonymous"),
             f"is for a proxy on this machine, and host = {shown(server.host)} lets "
@@ -94,7 +95,7 @@ def _access_problems(settings: Settings) -> Iterator[Problem]:
             'Listen on loopback with host = "127.0.0.1", or leave anonymous out.',
             reads=(*reads, ("server", "host")),
         )
-    if auth.keys:
+    if has_credentials:
         return
     if not is_loopback_host(server.host):
         yield bad_value(
@@ -123,7 +124,7 @@ def _access_problems(settings: Settings) -> Iterator[Problem]:
 
 def _stores(settings: Settings) -> Iterator[tuple[Path, StoreSettings]]:
     owns = {handle: agent.store for handle, agent in settings.agents.items()}
-    if not owns or None in owns.values():
+    if not owns or None in owns.values() or settings.hub is not None:
         yield ("store",), settings.store
     for handle, store in owns.items():
         if store is not None:

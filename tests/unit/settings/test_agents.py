@@ -11,7 +11,7 @@ def one(**keys: Any) -> dict[str, Any]:
     return {"acme/echo": agent(**keys)}
 
 
-@pytest.mark.parametrize("handle", ["echo", "Acme/echo", "acme/", "acme/a/b", "-a/b", "a_b/c", ""])
+@pytest.mark.parametrize("handle", ["echo", "acme/Echo", "acme/", "acme/a/b", "-a/b", "a_b/c", ""])
 def test_a_handle_is_owner_and_slug(handle: str) -> None:
     problem = only(agents={handle: agent()})
     assert problem.path == ("agents", handle)

@@ -1,0 +1,254 @@
+"""`Registry`: the agents of the hub, kept current in the memory of this node and published.
+
+The rows are records. Every change of one goes through `HubChanges`, so that all nodes follow it.
+What a request depends on, such as the status and the visibility, holds as soon as the row in memory
+says so; the directory then publishes, replaces or withdraws the agent beside other work.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from trunkline.background import BackgroundTasks, next_pass
+from trunkline.hub.agents import (
+    KIND,
+    AgentRow,
+    is_same_agent,
+    published_table,
+    put,
+    record_key,
+    restricts,
+    row_of,
+)
+from trunkline.hub.changes import HubChanges, Touched
+from trunkline.hub.standing import AgentStanding, CardBlock
+from trunkline.model.errors import TrunklineError, Unavailable
+from trunkline.model.handles import folded
+from trunkline.ports.clock import Clock
+from trunkline.ports.directory import Directory
+from trunkline.ports.records import Key
+
+_log = logging.getLogger("trunkline.hub")
+
+TOUCHED: Final = "agent"
+# Between two attempts to publish an agent that could not be published.
+RETRY_S: Final = 30.0
+_PAGE: Final = 500
+
+
+class Connection(Struct, frozen=True, kw_only=True):
+    """The parts of the gateway that the registry publishes with."""
+
+    directory: Directory
+    # The handle of an agent of the configuration that is the same as this one but for case; empty
+    # for a handle that is free.
+    configured: Callable[[str], str]
+    # For how long turns of an agent that is withdrawn may go on.
+    grace_s: Callable[[], float]
+
+
+class Registry:
+    def __init__(self, changes: HubChanges, *, clock: Clock, card_block: CardBlock) -> None:
+        self.changes = changes
+        self._clock = clock
+        self._card_block = card_block
+        self._connection: Connection | None = None
+        # The agent of the configuration that has this handle, but for case; or empty.
+        self.configured: Callable[[str], str] = lambda _: ""
+        self._is_publishing = False
+        # By the keys of the rows: the handles without regard to case.
+        self._rows: dict[str, AgentRow] = {}
+        self._keys_by_id: dict[str, str] = {}
+        # The rows as they were when the directory published them.
+        self._shown: dict[str, AgentRow] = {}
+        # Rows that could not be published, and why.
+        self._failed: dict[str, tuple[AgentRow, str]] = {}
+        # Agents whose publishing is brought in line with their rows at the moment.
+        self._aligning: dict[str, asyncio.Task[None]] = {}
+        self._tasks = BackgroundTasks("registry")
+        changes.follow(TOUCHED, self._follow)
+
+    def connect(self, connection: Connection) -> None:
+        self._connection = connection
+        self.configured = connection.configured
+
+    async def open(self) -> None:
+        """Publish all agents. `HubChanges` is open. An agent that cannot be published has a
+        problem and stops no other."""
+        async with self._connected.directory.publishing_many():
+            for key in [*self._rows]:
+                await self._align(key)
+        self._is_publishing = True
+        # Changes that came meanwhile.
+        for key in {*self._rows, *self._shown}:
+            self._set(key, self._rows.get(key))
+        published = len(self._shown)
+        if published or self._failed:
+            _log.info(
+                "the registry is open",
+                extra={"published": published, "with_problems": len(self._failed)},
+            )
+        self._tasks.spawn(self._retry_again_and_again(), name="retry agents")
+
+    async def close(self) -> None:
+        self._is_publishing = False
+        await self._tasks.close()
+
+    @property
+    def _connected(self) -> Connection:
+        assert self._connection is not None, "the registry is not connected"
+        return self._connection
+
+    async def current(self) -> None:
+        """Bring memory up to date, unless it is known to be. Raises StoreError."""
+        if not self.changes.is_fresh:
+            await self.changes.look()
+
+    def rows(self) -> list[AgentRow]:
+        """All rows, in the order of their handles."""
+        return [self._rows[key] for key in sorted(self._rows)]
+
+    def at(self, handle: str) -> AgentRow | None:
+        return self._rows.get(folded(handle))
+
+    def find(self, agent_id: str) -> AgentRow | None:
+        return self._rows.get(self._keys_by_id.get(agent_id, ""))
+
+    def problem(self, row: AgentRow) -> str:
+        """Why the agent is not published although its row says so; or empty."""
+        failed = self._failed.get(row.key)
+        return failed[1] if failed is not None and row.is_published else ""
+
+    async def write(self, row: AgentRow, *, before: AgentRow | None) -> AgentRow:
+        """Store a row in place of `before`, and publish or withdraw its agent. When this returns,
+        the change holds for the next request here; one that takes something away from callers holds
+        at every node.
+
+        Raises RecordConflict if the row in the store is another one, and StoreError.
+        """
+        await self.changes.commit(
+            put(row, expected=0 if before is None else before.version),
+            touched=(Touched(TOUCHED, row.key),),
+            restricts=restricts(before, row),
+        )
+        while (aligning := self._aligning.get(row.key)) is not None:
+            await asyncio.wait({aligning})
+        now = self._rows.get(row.key)
+        is_behind = now is None or (before is not None and now.version <= before.version)
+        # Memory is behind where the store answered the commit and nothing after it.
+        return row if now is None or is_behind else now
+
+    async def _follow(self, keys: Sequence[str] | None) -> None:
+        if keys is None:
+            found = await self._read_all()
+            for key in {*self._rows, *found}:
+                self._set(key, found.get(key))
+            return
+        for key in keys:
+            record = await self.changes.store.record(record_key(key))
+            self._set(key, None if record is None else row_of(record))
+
+    async def _read_all(self) -> Mapping[str, AgentRow]:
+        found: dict[str, AgentRow] = {}
+        after: Key | None = None
+        while True:
+            records = await self.changes.store.records(KIND, after=after, limit=_PAGE)
+            for record in records:
+                row = row_of(record)
+                found[row.key] = row
+            if len(records) < _PAGE:
+                return found
+            after = records[-1].key
+            await next_pass()
+
+    def _set(self, key: str, row: AgentRow | None) -> None:
+        before = self._rows.pop(key, None)
+        if before is not None:
+            self._keys_by_id.pop(before.id, None)
+        if row is not None:
+            self._rows[key] = row
+            self._keys_by_id[row.id] = key
+        if self._is_publishing and key not in self._aligning and not self._is_aligned(key):
+            aligning = self._tasks.start(self._align(key), name=f"align {key}")
+            self._aligning[key] = aligning
+            aligning.add_done_callback(lambda _: self._aligning.pop(key, None))
+
+    def _is_aligned(self, key: str) -> bool:
+        row, shown = self._rows.get(key), self._shown.get(key)
+        if row is None or not row.is_published:
+            return shown is None
+        if shown is not None and is_same_agent(row, shown):
+            return True
+        failed = self._failed.get(key)
+        return failed is not None and is_same_agent(row, failed[0])
+
+    async def _align(self, key: str) -> None:
+        """Publish, replace or withdraw the agent until it is as its row says."""
+        while not self._is_aligned(key):
+            row = self._rows.get(key)
+            self._failed.pop(key, None)
+            if row is None or not row.is_published:
+                await self._withdraw(key)
+            else:
+                await self._publish(key, row)
+        row = self._rows.get(key)
+        if row is None or not row.is_published:
+            self._failed.pop(key, None)
+
+    async def _publish(self, key: str, row: AgentRow) -> None:
+        shown = self._shown.get(key)
+        if shown is not None and shown.handle != row.handle:
+            await self._withdraw(key)
+            shown = None
+        try:
+            if taken := self.configured(row.handle):
+                why = f"the configuration has an agent {taken}; it is served in place of this one"
+            else:
+                await self._connected.directory.publish(
+                    row.handle,
+                    published_table(row),
+                    replace=shown is not None,
+                    standing=AgentStanding(self, key, self._card_block),
+                )
+                self._shown[key] = row
+                return
+        except Unavailable as error:
+            # The gateway is shutting down.
+            why = error.message
+        except TrunklineError as error:
+            why = error.message
+        except Exception as error:  # noqa: BLE001 - logged; other agents go on
+            _log.exception("an agent of the registry cannot be published")
+            why = f"the gateway failed to publish it ({type(error).__name__}); its log says why"
+        self._failed[key] = (row, why)
+        _log.error(
+            "an agent of the registry is not published as it should be",
+            extra={"agent": row.handle, "reason": why},
+        )
+
+    async def _withdraw(self, key: str) -> None:
+        shown = self._shown.pop(key, None)
+        if shown is None:
+            return
+        connection = self._connected
+        try:
+            _ = await connection.directory.begin_withdrawal(
+                shown.handle, grace_s=connection.grace_s()
+            )
+        except TrunklineError as error:
+            _log.error(
+                "an agent of the registry is not withdrawn",
+                extra={"agent": shown.handle, "reason": error.message},
+            )
+
+    async def _retry_again_and_again(self) -> None:
+        while True:
+            await self._clock.sleep(RETRY_S)
+            for key in [*self._failed]:
+                if key not in self._aligning:
+                    self._failed.pop(key, None)
+                    row = self._rows.get(key)
+                    self._set(key, row)
