@@ -391,22 +391,81 @@ async def test_a_budget_is_spent_in_the_commit_that_creates_the_task(
     gate = RecordingGate()
     gate.decision = spends(3)
     async with world(gate=gate, store=make_store()) as w:
-        sends = [w.soon(w.send(f"say {n}")) for n in range(10)]
-        outcomes = await asyncio.gather(*sends, return_exceptions=True)
-        refused = [each for each in outcomes if isinstance(each, TooManyRequests)]
+        sends = [w.send(f"say {n}") for n in range(10)]
+        tasks = await asyncio.gather(*sends)
+        refused = [task for task in tasks if task.status.state is TaskState.REJECTED]
         assert len(refused) == 7
-        assert {(each.message, each.retry_after_s) for each in refused} == {(USED_UP.text, 3600)}
-        assert len(await w.listed()) == 3
+        assert {said(task) for task in refused} == {USED_UP.text}
+        assert len(await w.listed()) == 10
         # An agent with effects starts only when its task is stored.
         assert len(w.scripted.turns) == 3
         assert await used(w.store) == 3
-        reading = await w.stream("say late")
-        (item,) = await reading.all()
-        assert getattr(item, "error", None) is not None
-        assert await used(w.store) == 3
         # Nothing stays behind.
         assert len(w.runtime.registry) == 0
+    refusals = [usage.refusal for _, usage in gate.settled]
+    assert (refusals.count(USED_UP), refusals.count(None)) == (7, 3)
     assert gate.is_balanced()
+
+
+@pytest.mark.parametrize("is_pure", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_task_that_the_store_refuses_by_a_limit_says_so_to_every_reader(
+    is_pure: bool, waits: bool
+) -> None:
+    """Whether its turn has begun by then, has even ended, or waits."""
+    gate = RecordingGate()
+    async with world(gate=gate) as w:
+        w.scripted.is_pure = is_pure
+        running = await w.submit("hang", context="c")
+        gate.decision = spends(0)
+        context = "c" if waits else ""
+        blocking = w.soon(w.send("say late", context=context, key="k", id="m"))
+        repeat = w.soon(w.send("say late", context=context, key="k", id="m"))
+        at_once = w.soon(w.submit("say late", context=context))
+        stream = await w.stream("say late", context=context)
+        short = await w.stream("say late", context=context, history_length=0)
+        for sent in (blocking, repeat, at_once):
+            assert (await sent).status.state is TaskState.REJECTED
+            assert said(await sent) == USED_UP.text
+        assert (await blocking).id == (await repeat).id
+        # Also when it is repeated later.
+        assert await w.send("say late", context=context, key="k", id="m") == await blocking
+        for reading in (stream, short):
+            await reading.all()
+            assert (await w.get(reading.task_id)).status.state is TaskState.REJECTED
+            assert [each.event for each in await w.journal(reading.task_id)]
+            assert len(await w.journal(reading.task_id)) == 1
+        assert await used(w.store) == 0
+        await w.cancel(running.id)
+        # The lane is free again.
+        gate.decision = Admission()
+        assert (await w.send("say hi", context="c")).status.state is TaskState.COMPLETED
+        assert len(w.runtime.registry) == 0
+    assert gate.is_balanced()
+
+
+async def test_a_limit_that_the_store_finds_reached_is_an_error_where_the_profile_says_so() -> None:
+    gate = RecordingGate()
+    gate.decision = spends(0)
+    async with world(gate=gate, overflow="error") as w:
+        with pytest.raises(TooManyRequests, match="used up"):
+            await w.send("say hi")
+        (item,) = await (await w.stream("say hi")).all()
+        assert getattr(item, "error", None) is not None
+        assert await w.listed() == ()
+        assert not w.scripted.turns
+    assert gate.is_balanced()
+
+
+async def test_the_refusal_names_the_count_that_was_too_high() -> None:
+    gate = RecordingGate()
+    other = Key("budget.1", "test/agent", "other")
+    both = Group((Add(key=BUDGET, amount=1, at_most=5), Add(key=other, amount=1, at_most=1)))
+    gate.decision = Admission((both,), why_limited=lambda key: Refusal("limit", f"{key == other}"))
+    async with world(gate=gate) as w:
+        await w.send("say hi")
+        assert said(await w.send("say hi")) == "True"
+        assert await used(w.store) == 1
 
 
 async def test_a_message_that_spends_a_budget_makes_a_task() -> None:

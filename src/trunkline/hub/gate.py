@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from trunkline.model.calls import Refusal
 from trunkline.ports.gate import Admission, Attempt, Usage
 from trunkline.ports.records import Group
@@ -34,8 +36,7 @@ class HubGate:
             decision = await self._limits.admit(attempt)
         if self._audit is None or isinstance(decision, Refusal):
             return decision
-        also = (*decision.also, *self._audit.admitted(attempt))
-        return Admission(also, decision.if_limited)
+        return replace(decision, also=(*decision.also, *self._audit.admitted(attempt)))
 
     def record(self, attempt: Attempt, refusal: Refusal | None) -> None:
         if self._audit is not None and refusal is not None:
@@ -44,5 +45,10 @@ class HubGate:
     def settle(self, attempt: Attempt, usage: Usage) -> None:
         if self._limits is not None:
             self._limits.settle(attempt, usage)
-        if self._audit is not None:
+        if self._audit is None:
+            return
+        if usage.refusal is not None:
+            # The row of the attempt was refused with its message.
+            self._audit.refused(attempt, usage.refusal)
+        else:
             self._audit.ended(attempt, usage)

@@ -32,7 +32,7 @@
 `protocol.errors` has their codes, statuses and reasons on the wire.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from enum import Enum, auto
 
 from msgspec import Struct
@@ -228,7 +228,11 @@ class RecordConflict(StoreError):
 
 
 class LimitReached(StoreError):
-    """The count of the record would exceed its limit."""
+    """The count of the record would exceed its limit. `key` is the key of the record."""
+
+    def __init__(self, message: str, *, key: Hashable = None) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class Unstorable(StoreError):

@@ -4,14 +4,16 @@ Every message that asks for a turn passes the one gate of the gateway exactly on
 came in. Messages of one lane pass it in the order of their arrival.
 """
 
-from typing import Protocol
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from trunkline.model.calls import Refusal
+from trunkline.model.errors import LimitReached
 from trunkline.model.principal import Principal
 from trunkline.model.values import Message, TaskState
-from trunkline.ports.records import Group
+from trunkline.ports.records import Add, Change, Group
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
@@ -31,6 +33,10 @@ class Attempt(Struct, frozen=True, kw_only=True):
     message: Message
 
 
+# The changes for what a turn has used, by the metadata of its end.
+Settles: TypeAlias = Callable[[Mapping[str, Any]], tuple[Change, ...]]
+
+
 class Admission(Struct, frozen=True):
     """The message may start a turn."""
 
@@ -43,6 +49,18 @@ class Admission(Struct, frozen=True):
     if_limited: Refusal = Refusal(
         "limit_reached", "A limit of the agent is reached; try again later"
     )
+    # The same by the key of the record, in place of `if_limited`.
+    why_limited: Callable[[Hashable], Refusal] | None = None
+    # The counts that give back what `also` took. The commit that ends the task before its first
+    # turn has begun carries them.
+    returns: tuple[Add, ...] = ()
+    # The changes for what a turn has used, by the metadata of its end. The commit of the end
+    # carries them; they are optional.
+    settles: Settles | None = None
+
+    def refusal(self, error: LimitReached) -> Refusal:
+        """The answer where the store found a limit reached."""
+        return self.if_limited if self.why_limited is None else self.why_limited(error.key)
 
 
 class Usage(Struct, frozen=True):
@@ -51,6 +69,8 @@ class Usage(Struct, frozen=True):
     state: TaskState
     # None for a turn that did not start.
     ran_ms: int | None
+    # Why the store refused the changes of the admission, which others were faster to make.
+    refusal: Refusal | None = None
 
 
 class Gate(Protocol):

@@ -115,6 +115,10 @@ class Subscription(Struct, kw_only=True, eq=False):
         committed."""
         self._opening = opening
 
+    def begin_again(self) -> None:
+        """Begin with the first entry of the task, because that of the opening is not committed."""
+        self._opening = None
+
     def catch_up(self, step: Callable[[], Awaitable[None]], *, after: int) -> None:
         """Begin with the entries of the journal after entry `after`.
 

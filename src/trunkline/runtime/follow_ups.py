@@ -21,7 +21,7 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.ports.clock import Clock
-from trunkline.ports.gate import Attempt
+from trunkline.ports.gate import Admission
 from trunkline.ports.store import Scope
 from trunkline.runtime.admitted import Admitted, admitted_before
 from trunkline.runtime.agents import PublishedAgent
@@ -29,9 +29,10 @@ from trunkline.runtime.idempotency import IdempotencyKeys, RequestKey, Unanswere
 from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live_task import LiveTask, message_of_task
 from trunkline.runtime.registry import Registry
+from trunkline.runtime.reservations import Reservations
 from trunkline.runtime.run import run_of, runs_left
 from trunkline.runtime.runs import Runs
-from trunkline.runtime.turn_gate import TurnGate
+from trunkline.runtime.turn_gate import Passage, TurnGate
 
 # A constant, because Python 3.11 looks up enum members through the metaclass, which is slow.
 _BEGINNING = RunState.BEGINNING
@@ -43,6 +44,7 @@ class FollowUps(Struct, frozen=True, kw_only=True, eq=False):
     journal: Journal
     runs: Runs
     clock: Clock
+    reservations: Reservations
     gate: TurnGate | None
 
     def requeue(self, tasks: Iterable[tuple[PublishedAgent, LiveTask]]) -> None:
@@ -90,11 +92,11 @@ class FollowUps(Struct, frozen=True, kw_only=True, eq=False):
         async with self.gate.passing(attempt, lane, refusal, max_waiting=most) as passage:
             if isinstance(passage.decision, Refusal):
                 raise passage.decision.as_error()
-            await self.gate.commit(passage.decision)
+            await self.gate.commit(passage)
             earlier = await self._until_ready(live, key)
             if earlier is not None:
                 return earlier
-            admitted = self._record(agent, live, message, options, key, attempt)
+            admitted = self._record(agent, live, message, options, key, passage)
             passage.is_used = True
             return admitted
 
@@ -119,7 +121,7 @@ class FollowUps(Struct, frozen=True, kw_only=True, eq=False):
         message: Message,
         options: TurnOptions | None,
         key: RequestKey | None,
-        attempt: Attempt | None = None,
+        passage: Passage | None = None,
     ) -> Admitted:
         agent = agent.current() if agent.is_closed else agent
         check_follow_up(message, context_id=live.context_id, state=live.state)
@@ -148,10 +150,12 @@ class FollowUps(Struct, frozen=True, kw_only=True, eq=False):
         self.journal.record(live, event, state=state, status_ms=now_ms)
         pending = Pending(message, options, update.status.timestamp, live.seq)
         run = run_of(agent, pending, live, recorded=recorded)
-        run.attempt = attempt
+        if passage is not None and isinstance(passage.decision, Admission):
+            run.attempt, run.admission = passage.attempt, passage.decision
         # Messages that waited before the restart come first.
         for each in (*left, run):
             self.runs.enter(each)
+        self.reservations.hold(run)
         has_begun = run.state is _BEGINNING
         begun_after = run.accepted_seq if has_begun else 0
         return Admitted(live=live, accepted_seq=run.accepted_seq, begun_after=begun_after)

@@ -82,6 +82,16 @@ class IdempotencyKeys(Struct, kw_only=True, eq=False):
 
     def keep(self, live: LiveTask, key: RequestKey) -> None:
         """Remember the key, and store it with the next append of the task."""
+        self._attach(live, key)
+        live.keys += (key,)
+        self._known[key.record] = (key.digest, live)
+
+    def keep_again(self, live: LiveTask) -> None:
+        """Store the keys of a task with its next append, because the store refused the last one."""
+        for key in live.keys:
+            self._attach(live, key)
+
+    def _attach(self, live: LiveTask, key: RequestKey) -> None:
         put = Put(
             key=key.record,
             body=key_body(key.digest, key.task_id),
@@ -89,8 +99,6 @@ class IdempotencyKeys(Struct, kw_only=True, eq=False):
             expected=key.expected,
         )
         self.journal.attach(live, Group((put,)))
-        live.keys += (key,)
-        self._known[key.record] = (key.digest, live)
 
     def forget(self, live: LiveTask) -> None:
         """Forget the keys of the task, unless it has uncommitted entries that may carry one."""

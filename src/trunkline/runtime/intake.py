@@ -33,6 +33,7 @@ from trunkline.runtime.live_task import LOCAL, Lease, LiveTask
 from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.ownership import name_of
 from trunkline.runtime.registry import Registry
+from trunkline.runtime.reservations import Reservations
 from trunkline.runtime.run import Run
 from trunkline.runtime.runs import Runs
 from trunkline.runtime.turn_gate import TurnGate
@@ -53,6 +54,7 @@ class Intake(Struct, kw_only=True, eq=False):
     runs: Runs
     new_tasks: NewTasks
     follow_ups: FollowUps
+    reservations: Reservations
     ids: Ids
     # None lets every message through.
     gate: TurnGate | None = None
@@ -212,6 +214,8 @@ class Intake(Struct, kw_only=True, eq=False):
                 return Admitted(run=run)
         live = self.new_tasks.create(run, key)
         self.runs.enter(run)
+        if self.gate is not None:
+            self.reservations.hold(run)
         # The stream of a queued task begins with a snapshot, which shows its place in the queue.
         if reader is not None and run.state is not _QUEUED:
             live.subscribe(reader)

@@ -47,6 +47,10 @@ class CommitObserver(Protocol):
     def settled(self, live: LiveTask) -> None:
         """A state without a running turn is committed, or the task has nothing left to store."""
 
+    def limited(self, live: LiveTask, error: LimitReached) -> bool:
+        """The store refused a new task because of a limit. True when it is recorded again, as one
+        that says so."""
+
     def refused(self, live: LiveTask, error: StoreError) -> None:
         """The store refused, and the task is back at its committed state."""
 
@@ -332,7 +336,20 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
                 extra={"task_id": live.task_id, "reason": error.message},
             )
         self.is_refusing = is_unusable
+        is_new = live.admitted is not None and not live.exists
+        if isinstance(error, LimitReached) and is_new and self.observer.limited(live, error):
+            return
         self._refuse(live, error)
+
+    def begin_again(self, live: LiveTask) -> None:
+        """Forget what was recorded of a task that the store has refused to create. Those that wait
+        for its commit wait for that of its next first entry."""
+        self._forget_recorded(live)
+        live.held_back = None
+        live.once_durable = [(1, callback) for _, callback in live.once_durable]
+        live.waiters = [(1, waiter) for _, waiter in live.waiters]
+        for reader in live.subscriptions:
+            reader.begin_again()
 
     def _run_once_durable(self, live: LiveTask) -> None:
         seq = live.committed_seq
@@ -380,6 +397,26 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
 
     def _refuse(self, live: LiveTask, error: StoreError) -> None:
         """Return the task to its committed state, and fail everything that waits for its commit."""
+        self._forget_recorded(live)
+        # Events that cannot be stored may not fold either, so such a task is loaded again.
+        is_sound = live.exists and not isinstance(error, Unstorable)
+        if is_sound and (timestamp := live.committed().status.timestamp):
+            live.status_ms = parse_timestamp(timestamp)
+        refusal: TrunklineError = not_stored()
+        if live.admitted is not None and live.admitted.refusal is not None and not live.exists:
+            refusal = live.admitted.refusal.as_error()
+        callbacks, live.once_durable = live.once_durable, []
+        self._call_back(live, callbacks, refusal)
+        self.answer_waiters(live, refusal)
+        for reader in list(live.subscriptions):
+            if isinstance(refusal, TooManyRequests):
+                reader.finish(NoReply(refusal))
+            else:
+                reader.stop("the store is unavailable", live.committed_seq)
+        self.observer.refused(live, error)
+
+    def _forget_recorded(self, live: LiveTask) -> None:
+        """Return the task to its committed state."""
         live.generation += 1
         live.unflushed.clear()
         live.in_flight.clear()
@@ -391,22 +428,6 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
             self._end_large_turn()
         live.seq = live.committed_seq
         live.state = live.committed_state
-        # Events that cannot be stored may not fold either, so such a task is loaded again.
-        is_sound = live.exists and not isinstance(error, Unstorable)
-        if is_sound and (timestamp := live.committed().status.timestamp):
-            live.status_ms = parse_timestamp(timestamp)
-        refusal: TrunklineError = not_stored()
-        if live.if_limited is not None and not live.exists and isinstance(error, LimitReached):
-            refusal = live.if_limited.as_error()
-        callbacks, live.once_durable = live.once_durable, []
-        self._call_back(live, callbacks, refusal)
-        self.answer_waiters(live, refusal)
-        for reader in list(live.subscriptions):
-            if isinstance(refusal, TooManyRequests):
-                reader.finish(NoReply(refusal))
-            else:
-                reader.stop("the store is unavailable", live.committed_seq)
-        self.observer.refused(live, error)
 
 
 def _wake(waiter: "asyncio.Future[None]", error: TrunklineError | None = None) -> None:

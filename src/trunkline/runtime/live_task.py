@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Struct, structs
 
 from trunkline.engine.task_fold import TaskFold
-from trunkline.model.calls import Refusal
 from trunkline.model.errors import GatewayBug, StoreUnusable, TrunklineError
 from trunkline.model.events import Entry, Event
 from trunkline.model.large_values import LargeValue
@@ -89,8 +88,8 @@ class LiveTask(Struct, kw_only=True, eq=False):
     # The creation of the task and changes of records, which go to the store with the next append.
     creation: Creation | None = None
     also: tuple[Group, ...] = ()
-    # Written by `NewTasks` alone: the answer if the store refuses the task because of a limit.
-    if_limited: Refusal | None = None
+    # Written by `NewTasks` alone: the run whose admission has changes in the first append.
+    admitted: "Run | None" = None
     once_durable: list[tuple[int, Durable]] = []
     waiters: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -161,6 +160,11 @@ class LiveTask(Struct, kw_only=True, eq=False):
             return None
         run = self.waiting[0]
         return run.agent.lanes.position(run.lane, run)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the store found a limit reached, so that the task says why it was refused."""
+        return self.admitted is not None and self.admitted.refusal is not None
 
     @property
     def exists(self) -> bool:

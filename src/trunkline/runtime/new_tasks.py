@@ -52,9 +52,23 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
         if key is not None:
             self.keys.keep(live, key)
         if run.admission is not None and run.admission.also:
-            live.if_limited = run.admission.if_limited
+            live.admitted = run
             for group in run.admission.also:
                 self.journal.attach(live, group)
+        self.registry.add(live)
+        self._record(live, run, refused, now_ms)
+        return live
+
+    def refuse(self, live: LiveTask, run: Run, refused: Refusal) -> None:
+        """Make the task again as one that has ended from the start: the store refused it because of
+        a limit."""
+        now_ms = self.clock.now_ms()
+        live.creation = Creation(live.scope, live.context_id, now_ms)
+        self.keys.keep_again(live)
+        self._record(live, run, refused, now_ms)
+
+    def _record(self, live: LiveTask, run: Run, refused: Refusal | None, now_ms: int) -> None:
+        task_id, context_id = live.task_id, live.context_id
         state = _SUBMITTED
         said: Message | None = None
         if refused is not None:
@@ -80,6 +94,4 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
         )
         options = run.options
         event = task if options is None else TaskSubmitted(task=task, options=options)
-        self.registry.add(live)
         self.journal.record(live, event, state=state, status_ms=now_ms)
-        return live

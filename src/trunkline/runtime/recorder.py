@@ -16,7 +16,7 @@ from trunkline.engine.turn_fold import TurnFold
 from trunkline.model.errors import ContentTypeNotSupported
 from trunkline.model.events import Event, StatusShown, TurnRetried
 from trunkline.model.large_values import MAX_INLINE_CHARS
-from trunkline.model.outputs import ENDS_TURN, Failed, Final, Output, Text
+from trunkline.model.outputs import ENDS_TURN, DirectReply, Failed, Final, Output, Text
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import (
     TERMINAL,
@@ -29,6 +29,8 @@ from trunkline.model.values import (
     TaskStatusUpdateEvent,
 )
 from trunkline.ports.clock import Clock
+from trunkline.ports.gate import Settles
+from trunkline.ports.records import Group
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask, say
 from trunkline.runtime.new_tasks import NewTasks
@@ -119,7 +121,20 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
         ended = False
         for decision in fold.feed(output):
             ended = self._record(live, decision) or ended
+        if ended and run.admission is not None and run.admission.settles is not None:
+            self._settle(run, live, run.admission.settles, output)
         return ended
+
+    def _settle(self, run: Run, live: LiveTask, settles: Settles, output: Output) -> None:
+        """Change the records of the gate by what the turn used, in the commit of its end."""
+        metadata = output.metadata if isinstance(output, Final | DirectReply) else None
+        try:
+            changes = settles(metadata or {})
+        except Exception:  # noqa: BLE001 - logged, and the task ends
+            _log.exception("the gate failed", extra=extra_of(run))
+            return
+        if changes:
+            self.journal.attach(live, Group(changes, is_required=False))
 
     def _after_first(self, run: Run, output: Output) -> Output:
         """The output to record. An end without content takes over the text that was held back."""

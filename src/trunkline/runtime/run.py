@@ -13,6 +13,7 @@ from trunkline.engine.run_states import WAITING, RunState
 from trunkline.engine.task_fold import Pending
 from trunkline.engine.transitions import Step
 from trunkline.engine.turn_fold import TurnFold
+from trunkline.model.calls import Refusal
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import Text
@@ -41,6 +42,8 @@ class Run(Struct, kw_only=True, eq=False):
     # How the message passed the gate, where there is one; None after a restart.
     attempt: Attempt | None = None
     admission: Admission | None = None
+    # Why the store refused the changes of the admission, and so the message.
+    refusal: Refusal | None = None
     # For the task that the run may make.
     lease: Lease = LOCAL
     # Whether the run was under way before a restart, and its backend resumes it.

@@ -270,12 +270,21 @@ class Runs(Struct, kw_only=True, eq=False):
                 self.registry.forget_if_idle(live)
         # Before the next run, which may need what this one held.
         if self.gate is not None:
-            self.gate.settle(run)
+            is_new = live is not None and live.admitted is run and not live.exists
+            if live is not None and is_new and (live.unflushed or live.in_flight):
+                # The store may still find a limit reached.
+                self.journal.once_durable(live, partial(self._settle_at_gate, run))
+            else:
+                self.gate.settle(run)
         lanes = run.agent.lanes
         for granted in lanes.leave(run.lane, run):
             self.begin(granted)
         if self.slots is not None and (lanes.max_running or lanes.slots is not None):
             self._tell_nodes(run.agent)
+
+    def _settle_at_gate(self, run: Run, _: TrunklineError | None) -> None:
+        assert self.gate is not None
+        self.gate.settle(run)
 
     def _tell_nodes(self, agent: PublishedAgent) -> None:
         """Let other nodes know that a turn of an agent with a limit has ended."""

@@ -9,7 +9,7 @@ from trunkline.background import BackgroundTasks
 from trunkline.engine.recovery import Recovery, recover, restart_reason
 from trunkline.engine.retention import ClockTrust
 from trunkline.engine.transitions import Step
-from trunkline.model.errors import StoreError, TrunklineError
+from trunkline.model.errors import LimitReached, StoreError, TrunklineError
 from trunkline.model.values import TaskState
 from trunkline.ports.backend import Abandons
 from trunkline.ports.clock import Clock, Ids
@@ -18,6 +18,7 @@ from trunkline.ports.copying import require_whole
 from trunkline.ports.figures import Figure, Measured
 from trunkline.ports.gate import Gate
 from trunkline.ports.store import Store, StoredTask
+from trunkline.runtime import reservations
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.blocking_send import BlockingSends
 from trunkline.runtime.direct_answers import DirectAnswers
@@ -89,10 +90,13 @@ class Runtime:
         self.main = main or MainStore.own(store, clock=clock, ids=ids)
         self.agents = {agent.handle: agent for agent in agents}
         journal = self.journal = Journal(store=store, ids=ids, observer=self)
+        rejoins = dict(participants or {})
+        if gate is not None:
+            rejoins[reservations.KIND] = reservations.rejoin
         registry = self.registry = Registry(
             store=store,
             journal=journal,
-            participants=Participants(store=store, kinds=participants) if participants else None,
+            participants=Participants(store=store, kinds=rejoins) if rejoins else None,
         )
         large_values = LargeValues(store)
         self.queued_replies = QueuedReplies(
@@ -117,9 +121,10 @@ class Runtime:
             keys=self.keys,
             direct=direct,
         )
+        tasks = BackgroundTasks("turns")
         turn_gate = None
         if gate is not None:
-            turn_gate = TurnGate(gate=gate, store=store, clock=clock, ids=ids)
+            turn_gate = TurnGate(gate=gate, store=store, clock=clock, ids=ids, tasks=tasks)
         runs = self.runs = Runs(
             journal=journal,
             clock=clock,
@@ -129,7 +134,7 @@ class Runtime:
             new_tasks=new_tasks,
             recorder=self.recorder,
             turns=turns,
-            tasks=BackgroundTasks("turns"),
+            tasks=tasks,
             gate=turn_gate,
         )
         self._drain = Drain(runs)
@@ -141,7 +146,12 @@ class Runtime:
             gateway=gateway,
         )
         self._refusals = StoreRefusals(
-            journal=journal, registry=registry, recorder=self.recorder, runs=runs, clock=clock
+            journal=journal,
+            registry=registry,
+            recorder=self.recorder,
+            new_tasks=new_tasks,
+            runs=runs,
+            clock=clock,
         )
         self.ownership: Ownership | None = None
         forwarding: Forwarding | None = None
@@ -163,7 +173,9 @@ class Runtime:
             )
             forwarding = Forwarding(store=store, clock=clock, ids=ids, ownership=self.ownership)
             self.queued_replies.forwarding = forwarding
+        held = reservations.Reservations(journal)
         self.follow_ups = FollowUps(
+            reservations=held,
             keys=self.keys,
             registry=registry,
             journal=journal,
@@ -172,6 +184,7 @@ class Runtime:
             gate=turn_gate,
         )
         self.intake = Intake(
+            reservations=held,
             forwarding=forwarding,
             keys=self.keys,
             registry=registry,
@@ -420,6 +433,9 @@ class Runtime:
         if live.keys:
             self.keys.forget(live)
         self.registry.forget_if_idle(live)
+
+    def limited(self, live: LiveTask, error: LimitReached) -> bool:
+        return self._refusals.limited(live, error)
 
     def refused(self, live: LiveTask, error: StoreError) -> None:
         self.keys.forget(live)

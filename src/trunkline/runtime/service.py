@@ -136,7 +136,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
             return await as_accepted(self.store, live, admitted.accepted_seq)
         accepted = live.ahead(admitted.begun_after).snapshot() if admitted.begun_after else None
         await self.journal.durable(live)
-        return accepted
+        return None if live.is_refused else accepted
 
     async def stream(
         self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest

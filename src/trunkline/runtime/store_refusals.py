@@ -23,6 +23,7 @@ from trunkline.model.values import HAS_WORK, TERMINAL, TaskState
 from trunkline.ports.clock import Clock
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask, say
+from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.recorder import Recorder
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.runs import Runs
@@ -38,8 +39,30 @@ class StoreRefusals(Struct, frozen=True, kw_only=True, eq=False):
     journal: Journal
     registry: Registry
     recorder: Recorder
+    new_tasks: NewTasks
     runs: Runs
     clock: Clock
+
+    def limited(self, live: LiveTask, error: LimitReached) -> bool:
+        """Make a new task that exceeds a limit into one that says so, unless the profile wants an
+        error in its place."""
+        run = live.admitted
+        assert run is not None
+        assert run.admission is not None
+        if run.refusal is not None:
+            return False
+        run.refusal = run.admission.refusal(error)
+        if run.agent.profile.overflow == "error":
+            return False
+        self.journal.begin_again(live)
+        live.participants = ()
+        live.turns = 0
+        self.new_tasks.refuse(live, run, run.refusal)
+        # The task has ended already, so nothing else can come of its run.
+        self.runs.drop_waiting(live)
+        if live.run is not None:
+            self.runs.happen(live.run, RunEvent.GIVE_UP)
+        return True
 
     def refused(self, live: LiveTask, error: StoreError) -> None:
         """Give up the run of a task whose progress the store refused."""

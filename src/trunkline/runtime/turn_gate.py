@@ -11,9 +11,16 @@ from functools import partial
 
 from msgspec import Struct
 
+from trunkline.background import BackgroundTasks
 from trunkline.engine.queue_limits import QUEUE_FULL
 from trunkline.model.calls import Caller, Refusal
-from trunkline.model.errors import LimitReached, RecordConflict, TrunklineError, Unavailable
+from trunkline.model.errors import (
+    LimitReached,
+    RecordConflict,
+    StoreError,
+    TrunklineError,
+    Unavailable,
+)
 from trunkline.model.values import Message, TaskState
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.gate import Admission, Attempt, Gate, Usage
@@ -36,6 +43,10 @@ class Passage(Struct, eq=False):
     decision: Admission | Refusal
     # Whether the message led to a run.
     is_used: bool = False
+    # Whether changes of the admission are committed by themselves.
+    is_spent: bool = False
+    # Why the store refused them.
+    refusal: Refusal | None = None
 
 
 class _Queue(Struct, eq=False):
@@ -48,6 +59,7 @@ class TurnGate(Struct, kw_only=True, eq=False):
     store: Store
     clock: Clock
     ids: Ids
+    tasks: BackgroundTasks
     is_closed: bool = False
     _queues: dict[Lane, _Queue] = {}
 
@@ -100,8 +112,10 @@ class TurnGate(Struct, kw_only=True, eq=False):
                     yield passage
                 finally:
                     if isinstance(passage.decision, Admission) and not passage.is_used:
-                        usage = Usage(TaskState.REJECTED, None)
+                        usage = Usage(TaskState.REJECTED, None, passage.refusal)
                         self._tell(attempt, partial(self.gate.settle, attempt, usage))
+                        if passage.is_spent and passage.decision.returns:
+                            self.tasks.spawn(self._give_back(passage), name="give back")
         finally:
             queue.users -= 1
             if not queue.users:
@@ -125,21 +139,34 @@ class TurnGate(Struct, kw_only=True, eq=False):
         self.record(attempt, decision if isinstance(decision, Refusal) else None)
         return decision
 
-    async def commit(self, admission: Admission) -> None:
+    async def commit(self, passage: Passage) -> None:
         """Commit the changes of an admission by themselves. Raises TooManyRequests where a required
         one exceeds its limit, and StoreError."""
+        admission = passage.decision
+        assert isinstance(admission, Admission)
         required = [each for group in admission.also if group.is_required for each in group.changes]
         try:
             if required:
                 await self.store.change(*required)
-        except LimitReached:
-            raise admission.if_limited.as_error() from None
+                passage.is_spent = True
+        except LimitReached as error:
+            passage.refusal = admission.refusal(error)
+            raise passage.refusal.as_error() from None
         for group in admission.also:
             if not group.is_required:
                 try:
                     await self.store.change(*group.changes)
                 except (LimitReached, RecordConflict):
                     continue
+
+    async def _give_back(self, passage: Passage) -> None:
+        """Undo the changes of a message that was not accepted after all."""
+        assert isinstance(passage.decision, Admission)
+        try:
+            await self.store.change(*passage.decision.returns)
+        except StoreError as error:
+            extra = {**_extra(passage.attempt), "reason": error.message}
+            _log.error("a budget could not be given back", extra=extra)
 
     def record(self, attempt: Attempt, refusal: Refusal | None) -> None:
         self._tell(attempt, partial(self.gate.record, attempt, refusal))
@@ -156,7 +183,8 @@ class TurnGate(Struct, kw_only=True, eq=False):
         ran_ms = None
         if run.started is not None:
             ran_ms = round((self.clock.monotonic() - run.started) * 1000)
-        self._tell(attempt, partial(self.gate.settle, attempt, Usage(state, ran_ms)))
+        usage = Usage(state, ran_ms, run.refusal)
+        self._tell(attempt, partial(self.gate.settle, attempt, usage))
 
     def _tell(self, attempt: Attempt, tell: Callable[[], None]) -> None:
         try:

@@ -17,7 +17,8 @@ def why_change_refused(change: Change, *, version: int, count: int) -> StoreErro
     if isinstance(change, Add):
         if count + change.amount > change.at_most:
             return LimitReached(
-                f"{name} counts {count}; {change.amount} more would exceed {change.at_most}"
+                f"{name} counts {count}; {change.amount} more would exceed {change.at_most}",
+                key=key,
             )
     elif change.expected is not None and change.expected != version:
         found = f"has version {version}" if version else "does not exist"
