@@ -14,8 +14,10 @@ from trunkline.app.tools import mcp_endpoint
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
+from trunkline.protocol.ai_catalog import PATH as CATALOG_PATH
 from trunkline.server.a2a import A2AHandler
 from trunkline.server.access import Access
+from trunkline.server.ai_catalog import AiCatalog
 from trunkline.server.api_keys import ApiKeys
 from trunkline.server.application import Application, Idle
 from trunkline.server.asgi import App
@@ -52,6 +54,7 @@ class Front:
         signer: CardSigner | None,
         authenticators: Sequence[Authenticator],
         lifespan: Lifespan,
+        catalog: AiCatalog,
     ) -> None:
         self._clock = clock
         self._runtimes = runtimes
@@ -59,6 +62,7 @@ class Front:
         self.signer = signer
         self._authenticators = authenticators
         self._lifespan = lifespan
+        self._catalog = catalog
         self._streams = StreamCounts(settings.server.max_streams_per_principal)
         # The listener shares it.
         self.budget = MemoryBudget(settings.server.max_held_bytes)
@@ -102,7 +106,9 @@ class Front:
         )
 
     def _parts(self, settings: Settings) -> _Parts:
-        more: dict[str, App] = {} if self.mcp is None else {MCP_PATH: self.mcp}
+        more: dict[str, App] = {CATALOG_PATH: self._catalog}
+        if self.mcp is not None:
+            more[MCP_PATH] = self.mcp
         if self.signer is not None:
             more[JWKS_PATH] = Response(self.signer.jwks(), media_type="application/jwk-set+json")
         return _Parts(

@@ -21,6 +21,7 @@ from trunkline.model.errors import ConfigError
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
 from trunkline.ports.gate import Gate
+from trunkline.server.ai_catalog import AiCatalog
 from trunkline.server.application import Application
 from trunkline.server.endpoint import Endpoint
 from trunkline.settings import Settings
@@ -131,6 +132,7 @@ def build(
         signer=signer,
         authenticators=authenticators,
         lifespan=lifespan,
+        catalog=AiCatalog(lambda: directory.list(), lambda: directory.base_url),
     )
     directory = AgentDirectory(
         settings=settings,

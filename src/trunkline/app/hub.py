@@ -9,6 +9,7 @@ from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
 from trunkline.app.registry import RegistryParts
 from trunkline.app.runtimes import Runtimes
+from trunkline.hub.about_api import AboutApi
 from trunkline.hub.api import PREFIX, Api
 from trunkline.hub.changes import CHANGE, TOPIC, HubChanges
 from trunkline.hub.gate import HubGate
@@ -33,6 +34,13 @@ class Hub:
         self.authenticators: tuple[Authenticator, ...] = ()
         self.api = Api(identify=self._identify, realm="trunkline")
         self.registry = RegistryParts(settings, self.changes, clock=clock)
+        prefix = "cw" if settings.style == "clawborrator" else "tl"
+        about = AboutApi(
+            lambda: self.api.routes,
+            cookie=f"{prefix}_session",
+            bearer_format=f"{prefix}_sess_<32hex>",
+        )
+        self.api.add(*about.routes())
         self._front: Front | None = None
 
     def due_kinds(self) -> Sequence[DueKind]:

@@ -80,6 +80,8 @@ class Route(Struct, frozen=True, kw_only=True):
     # One line, and more where it takes more.
     summary: str
     description: str = ""
+    # The group in the document; without, the first segment of the path.
+    tag: str = ""
     handle: Handler
     # A msgspec struct, whose fields are optional or texts, numbers and switches.
     query: type[Struct] | None = None

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from trunkline.model.errors import TrunklineError
-from trunkline.protocol.errors import wire
+from trunkline.protocol import rest
+from trunkline.protocol.versions import Version
 from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request, Response
 
 Message: TypeAlias = MutableMapping[str, Any]
@@ -147,9 +148,7 @@ class _Served(Struct, eq=False):
     async def refuse(self, error: TrunklineError) -> None:
         retry_s = getattr(error, "retry_after_s", None)
         await self.response.answer(
-            wire(error).http,
-            error.message.encode(),
-            content_type=b"text/plain; charset=utf-8",
+            *rest.error(error, Version.V1_0),
             headers=[] if retry_s is None else [(b"retry-after", b"%d" % retry_s)],
         )
 

@@ -1,0 +1,301 @@
+"""`document`: the OpenAPI 3.1 document of the hub, made of its table of routes."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from trunkline.hub.api import PREFIX, Route
+from trunkline.hub.api_input import JSON
+from trunkline.hub.api_paths import parameter, parameters_of
+
+Json: TypeAlias = dict[str, Any]
+
+_SCHEMAS: Final = "#/components/schemas/"
+# Every route may answer with these: the credential and the store are behind all of them.
+_ALWAYS: Final = (400, 401, 403, 404, 429, 503)
+_WITH_BODY: Final = (408, 413, 415)
+_CHANGES: Final = (409,)
+
+ERRORS: Final[Mapping[int, str]] = {
+    400: "A parameter or the body is wrong. `details` names the fields.",
+    401: "There is no credential, or it is unknown, expired or revoked.",
+    403: "The credential does not allow this.",
+    404: "Nothing of this name exists, or the caller may not know of it.",
+    405: "The address takes other methods; `Allow` has them.",
+    408: "The body came too slowly.",
+    409: "What the request assumes has changed meanwhile, or the name is taken.",
+    412: "The thing has changed since the version in `If-Match`.",
+    413: "The body is larger than 256 KB.",
+    415: "The body has another media type.",
+    429: "There were too many requests; try again after `Retry-After` seconds.",
+    500: "The gateway is at fault.",
+    503: "The gateway cannot serve this at the moment; try again after `Retry-After` seconds.",
+}
+
+_INTRODUCTION: Final = (
+    "Manages the agents, credentials and limits of a Trunkline gateway. Names are in camelCase, "
+    "times are RFC 3339 texts. A list comes in pages: `nextPageToken` of one answer is `pageToken` "
+    "of the next request, and is empty at the end. Errors have one form everywhere: `message` is "
+    "for people, `reason` in `details` is for programs. Unless a type says otherwise, unknown "
+    "members are ignored; a member that is given twice is refused."
+)
+
+_ERROR: Final[Json] = {
+    "title": "Error",
+    "description": "A google.rpc.Status, as the HTTP+JSON binding of A2A 1.0 has it.",
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["code", "status", "message", "details"],
+            "properties": {
+                "code": {"type": "integer", "description": "The status of HTTP."},
+                "status": {"type": "string", "description": "The code of google.rpc."},
+                "message": {"type": "string"},
+                "details": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "required": ["@type"],
+                        "properties": {
+                            "@type": {"type": "string"},
+                            "reason": {"type": "string"},
+                            "domain": {"type": "string"},
+                            "metadata": {
+                                "type": "object",
+                                "additionalProperties": {"type": "string"},
+                            },
+                            "fieldViolations": {
+                                "type": "array",
+                                "items": {
+                                    "type": "object",
+                                    "required": ["field", "description"],
+                                    "properties": {
+                                        "field": {"type": "string"},
+                                        "description": {"type": "string"},
+                                    },
+                                },
+                            },
+                        },
+                    },
+                },
+            },
+        }
+    },
+}
+_RETRY_AFTER: Final[Json] = {
+    "description": "Seconds after which to try again.",
+    "schema": {"type": "integer", "minimum": 0},
+}
+_HEADERS: Final[Mapping[int, Json]] = {
+    401: {
+        "WWW-Authenticate": {
+            "description": "The challenge of RFC 6750.",
+            "schema": {"type": "string"},
+        }
+    },
+    405: {"Allow": {"description": "The methods of the address.", "schema": {"type": "string"}}},
+    429: {"Retry-After": _RETRY_AFTER},
+    503: {"Retry-After": _RETRY_AFTER},
+}
+
+
+def document(routes: Iterable[Route], *, cookie: str, bearer_format: str) -> Json:
+    """`cookie` is the name of the session cookie."""
+    table = sorted(routes, key=lambda route: (route.path, _METHODS.index(route.method)))
+    types = [kind for route in table for kind in _types(route)]
+    schemas, components = msgspec.json.schema_components(
+        types, ref_template=f"{_SCHEMAS}{{name}}", schema_hook=_unknown
+    )
+    by_type = list(zip(types, schemas, strict=True))
+    paths: dict[str, Json] = {}
+    for route in table:
+        place = paths.setdefault(PREFIX + route.path, {})
+        place[route.method.lower()] = _operation(route, by_type, components)
+    queries = {_name_of(_schema(route.query, by_type)) for route in table if route.query}
+    bodies = {_name_of(_schema(kind, by_type)) for route in table for kind in _contents(route)}
+    for unused in queries - bodies:
+        # The fields of a query are its parameters.
+        del components[unused]
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Trunkline hub", "version": "1", "description": _INTRODUCTION},
+        "servers": [{"url": "/", "description": "This gateway"}],
+        "tags": [{"name": name} for name in dict.fromkeys(map(tag_of, table))],
+        "paths": paths,
+        "components": {
+            "schemas": {"Error": _ERROR, **dict(sorted(components.items()))},
+            "responses": {name_of(status): _refusal(status) for status in _statuses(table)},
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": bearer_format,
+                    "description": "A session token, a token of a service or an API key.",
+                },
+                "cookie": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": cookie,
+                    "description": "A session of a browser, for pages of this gateway.",
+                },
+            },
+        },
+    }
+
+
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+def tag_of(route: Route) -> str:
+    """The group of a route."""
+    return route.tag or route.path.split("/")[1]
+
+
+def name_of(status: int) -> str:
+    return f"Error{status}"
+
+
+def statuses_of(route: Route) -> tuple[int, ...]:
+    """Those of all errors that the route can answer with."""
+    with_body = () if route.body is None else _WITH_BODY
+    changes = () if route.method == "GET" else _CHANGES
+    return tuple(sorted({*_ALWAYS, *with_body, *changes, *route.errors}))
+
+
+def _types(route: Route) -> Iterable[Any]:
+    yield from _contents(route)
+    if route.query is not None:
+        yield route.query
+
+
+def _contents(route: Route) -> Iterable[Any]:
+    if route.body is not None:
+        yield route.body
+    if route.result is not None:
+        yield route.result
+
+
+def _unknown(kind: type) -> Json:
+    """For a type that only its own encoder knows, such as a secret: a text."""
+    return {"type": "string", "title": kind.__name__}
+
+
+def _schema(kind: Any, by_type: Sequence[tuple[Any, Json]]) -> Json:
+    return next(schema for each, schema in by_type if each == kind)
+
+
+def _name_of(schema: Json) -> str:
+    """The name of a component; "" for a schema that is none."""
+    return str(schema.get("$ref", "")).removeprefix(_SCHEMAS)
+
+
+def _operation(route: Route, by_type: Sequence[tuple[Any, Json]], components: Json) -> Json:
+    parameters = [_path_parameter(name) for name in parameters_of(route.path)]
+    if route.query is not None:
+        parameters += _query_parameters(components[_name_of(_schema(route.query, by_type))])
+    operation: Json = {
+        "operationId": route.name,
+        "tags": [tag_of(route)],
+        "summary": route.summary,
+    }
+    if route.description:
+        operation["description"] = route.description
+    if parameters:
+        operation["parameters"] = parameters
+    if route.body is not None:
+        operation["requestBody"] = _body(route, _schema(route.body, by_type), components)
+    operation["responses"] = _responses(route, by_type)
+    # RFC-like alternatives: one of them is enough. An empty one stands for no credential.
+    needed: list[Json] = [{"bearer": []}, {"cookie": []}]
+    operation["security"] = [{}, *needed] if route.is_public else needed
+    return operation
+
+
+def _path_parameter(name: str) -> Json:
+    about = parameter(name)
+    schema = {"type": "string", "pattern": about.pattern}
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": about.description,
+        "schema": schema,
+    }
+
+
+def _query_parameters(query: Json) -> Iterable[Json]:
+    required = query.get("required", ())
+    for name, schema in query["properties"].items():
+        found: Json = {"name": name, "in": "query"}
+        if name in required:
+            found["required"] = True
+        inner = _without_null(schema)
+        if text := inner.pop("description", ""):
+            found["description"] = text
+        yield {**found, "schema": inner}
+
+
+def _without_null(schema: Json) -> Json:
+    """A query cannot say null: the field is left out."""
+    inner = {
+        name: value for name, value in schema.items() if name != "default" or value is not None
+    }
+    options = inner.get("anyOf")
+    if options is None:
+        return inner
+    given = [option for option in options if option != {"type": "null"}]
+    rest = {name: value for name, value in inner.items() if name != "anyOf"}
+    return {**given[0], **rest} if len(given) == 1 else {**rest, "anyOf": given}
+
+
+def _body(route: Route, schema: Json, components: Json) -> Json:
+    content: Json = {"schema": schema}
+    if route.example is not None:
+        content["example"] = msgspec.to_builtins(route.example)
+    required = components.get(_name_of(schema), {}).get("required", ())
+    return {"required": bool(required), "content": {route.body_media_type: content}}
+
+
+def _responses(route: Route, by_type: Sequence[tuple[Any, Json]]) -> Json:
+    found: Json = {str(route.success): _success(route, by_type)}
+    for status in statuses_of(route):
+        found[str(status)] = {"$ref": f"#/components/responses/{name_of(status)}"}
+    return found
+
+
+def _success(route: Route, by_type: Sequence[tuple[Any, Json]]) -> Json:
+    if route.result is not None:
+        content = {route.result_media_type: {"schema": _schema(route.result, by_type)}}
+        return {"description": "The result.", "content": content}
+    if route.result_media_type != JSON:
+        return {
+            "description": "The result.",
+            "content": {route.result_media_type: {"schema": {"type": "string"}}},
+        }
+    if 300 <= route.success < 400:
+        location = {"description": "Where to go.", "schema": {"type": "string"}}
+        return {"description": "A redirect.", "headers": {"Location": location}}
+    return {"description": "Done; the answer is empty."}
+
+
+def _refusal(status: int) -> Json:
+    found: Json = {"description": ERRORS.get(status, "The request was refused.")}
+    if status in _HEADERS:
+        found["headers"] = _HEADERS[status]
+    return {**found, "content": {JSON: {"schema": {"$ref": f"{_SCHEMAS}Error"}}}}
+
+
+def _statuses(routes: Iterable[Route]) -> list[int]:
+    return sorted({status for route in routes for status in statuses_of(route)})
+
+
+_CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+
+def method_name(route: Route) -> str:
+    """The name of the method of the Python client: `createAgent` is `create_agent`."""
+    return _CAPITAL.sub(lambda found: "_" + found[1].lower(), route.name).replace("-", "_")
