@@ -13,6 +13,8 @@ from trunkline.hub.about_api import AboutApi
 from trunkline.hub.api import PREFIX, Api
 from trunkline.hub.changes import CHANGE, TOPIC, HubChanges
 from trunkline.hub.gate import HubGate
+from trunkline.hub.token_authenticator import TokenAuthenticator
+from trunkline.hub.tokens import Tokens
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
@@ -31,7 +33,9 @@ class Hub:
         self.settings = settings
         self.changes = HubChanges(clock)
         self.gate = HubGate()
-        self.authenticators: tuple[Authenticator, ...] = ()
+        self.tokens = Tokens(self.changes, clock=clock, style=settings.style)
+        self._tokens_in_use = TokenAuthenticator(self.tokens, self.changes, clock=clock)
+        self.authenticators: tuple[Authenticator, ...] = (self._tokens_in_use,)
         self.api = Api(identify=self._identify, realm="trunkline")
         self.registry = RegistryParts(settings, self.changes, clock=clock)
         prefix = "cw" if settings.style == "clawborrator" else "tl"
@@ -42,10 +46,11 @@ class Hub:
         )
         self.api.add(*about.routes())
         self._front: Front | None = None
+        self._is_open = False
 
     def due_kinds(self) -> Sequence[DueKind]:
         """The due work of the main store."""
-        return (DueKind(name=CHANGE, handle=_forget),)
+        return (DueKind(name=CHANGE, handle=_forget), *self.tokens.due_kinds())
 
     def connect(self, front: Front, directory: AgentDirectory) -> None:
         self._front = front
@@ -59,10 +64,14 @@ class Hub:
         await self.changes.open(
             await main.main.open(), is_shared=main.is_shared, tell=partial(main.tell, TOPIC)
         )
+        self._is_open = True
+        self._tokens_in_use.start()
         await self.registry.registry.open()
 
     async def close(self) -> None:
         await self.registry.registry.close()
+        if self._is_open:
+            await self._tokens_in_use.close()
         await self.changes.close()
 
     async def _identify(self, request: Request) -> Principal | None:

@@ -2,7 +2,7 @@
 
 from trunkline.model.calls import Refusal
 from trunkline.model.errors import PermissionDenied
-from trunkline.model.principal import Principal
+from trunkline.model.principal import Grant, Principal
 
 
 def why_denied(
@@ -13,10 +13,18 @@ def why_denied(
     Everything that no grant allows is denied. `is_open`: the agent is open to all who are signed
     in.
     """
+    if principal.within is not None:
+        denied = _why_not_granted(principal.within, agent, operation)
+        if denied is not None:
+            return denied
     if is_open and principal.reaches_open:
         return None
+    return _why_not_granted(principal.grants, agent, operation)
+
+
+def _why_not_granted(grants: tuple[Grant, ...], agent: str, operation: str) -> Refusal | None:
     reaches_agent = False
-    for grant in principal.grants:
+    for grant in grants:
         if _covers(grant.agent, agent):
             reaches_agent = True
             if grant.operations is None or operation in grant.operations:
@@ -45,14 +53,24 @@ def check_granted(
 
 def reaches(principal: Principal, agent: str, *, is_open: bool) -> bool:
     """Whether the principal may call at least one operation of the agent."""
-    return (is_open and principal.reaches_open) or any(
-        _covers(grant.agent, agent) for grant in principal.grants
-    )
+    if principal.within is not None and not _reach(principal.within, agent):
+        return False
+    return (is_open and principal.reaches_open) or _reach(principal.grants, agent)
 
 
 def is_unrestricted(principal: Principal) -> bool:
     """Whether the principal may call every operation of every agent, also of later ones."""
-    return any(grant.agent == "*" and grant.operations is None for grant in principal.grants)
+    return _is_everything(principal.grants) and (
+        principal.within is None or _is_everything(principal.within)
+    )
+
+
+def _is_everything(grants: tuple[Grant, ...]) -> bool:
+    return any(grant.agent == "*" and grant.operations is None for grant in grants)
+
+
+def _reach(grants: tuple[Grant, ...], agent: str) -> bool:
+    return any(_covers(grant.agent, agent) for grant in grants)
 
 
 def _covers(pattern: str, agent: str) -> bool:

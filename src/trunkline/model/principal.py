@@ -39,6 +39,9 @@ class Principal(Struct, frozen=True, kw_only=True, gc=False):
     # What it may do beside calling agents: `operator` may manage everything, and `owner:NAME` the
     # agents of this owner.
     roles: tuple[str, ...] = ()
+    # What this credential is limited to, whatever its principal may call otherwise; None for no
+    # limit. A call needs a grant of the principal and one of these.
+    within: tuple[Grant, ...] | None = None
 
     @property
     def is_anonymous(self) -> bool:

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value, did_you_mean
 from trunkline.config.secret import Secret
+from trunkline.engine.access import is_unrestricted
 from trunkline.model.calls import Operation
 from trunkline.model.handles import HANDLE
-from trunkline.model.principal import EVERYTHING, Grant, Principal
+from trunkline.model.principal import EVERYTHING, OPERATOR, Grant, Principal
 
 # Shorter keys can be guessed; 16 random characters hold 96 bits in base64.
 MIN_KEY_CHARS = 16
@@ -95,10 +97,13 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def principals(self) -> dict[str, Principal]:
         """SHA-256 of each key in hex → the principal it stands for."""
-        return {
-            key.digest(): Principal(id=name, grants=key.granted(), token=name)
-            for name, key in self.keys.items()
-        }
+        return {key.digest(): _principal(name, key.granted()) for name, key in self.keys.items()}
+
+
+def _principal(name: str, grants: tuple[Grant, ...]) -> Principal:
+    principal = Principal(id=name, grants=grants, token=name)
+    # A key that may call everything may also manage everything.
+    return replace(principal, roles=(OPERATOR,)) if is_unrestricted(principal) else principal
 
 
 def key_problems(keys: Mapping[str, ApiKey]) -> Iterator[Problem]:

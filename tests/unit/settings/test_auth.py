@@ -4,7 +4,7 @@ import pytest
 from tests.unit.settings.documents import KEY, agent, made, only, problems, refused
 
 from trunkline.config.secret import Secret
-from trunkline.model.principal import EVERYTHING, Grant, Principal
+from trunkline.model.principal import EVERYTHING, OPERATOR, Grant, Principal
 from trunkline.settings.auth import ApiKey
 
 WITH_KEY = {"keys": {"ci": {"key": KEY}}}
@@ -165,7 +165,7 @@ def test_a_host_is_needed() -> None:
 
 def test_a_key_without_grants_may_call_everything() -> None:
     (principal,) = made(auth=WITH_KEY).auth.principals().values()
-    assert principal == Principal(id="ci", grants=EVERYTHING, token="ci")
+    assert principal == Principal(id="ci", grants=EVERYTHING, token="ci", roles=(OPERATOR,))
 
 
 def test_the_grants_of_a_key_are_those_of_its_principal() -> None:
