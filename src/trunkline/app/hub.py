@@ -10,6 +10,7 @@ from trunkline.app.front import Front
 from trunkline.app.registry import RegistryParts
 from trunkline.app.runtimes import Runtimes
 from trunkline.hub.about_api import AboutApi
+from trunkline.hub.agent_commands import AgentCommands
 from trunkline.hub.api import PREFIX, Api
 from trunkline.hub.changes import CHANGE, TOPIC, HubChanges
 from trunkline.hub.gate import HubGate
@@ -19,6 +20,7 @@ from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Record
+from trunkline.ports.store import Store
 from trunkline.runtime.due_work import DueKind
 from trunkline.server.asgi import AsgiRequest, serve_with
 from trunkline.settings import Settings
@@ -67,6 +69,18 @@ class Hub:
         self._is_open = True
         self._tokens_in_use.start()
         await self.registry.registry.open()
+
+    async def open_alone(self, store: Store, settings: Settings) -> None:
+        """Work on an open store without a gateway, for a command of an operator. `connect` is not
+        called. Other gateways may run on a store that several share. Raises StoreError."""
+        self.registry.work_alone(settings)
+        is_shared = settings.store.kind == "postgres"
+        await self.changes.open(store, is_shared=is_shared, tell=lambda: None)
+
+    @property
+    def agent_commands(self) -> AgentCommands:
+        parts = self.registry
+        return AgentCommands(registry=parts.registry, changes=parts.agents, views=parts.views)
 
     async def close(self) -> None:
         await self.registry.registry.close()

@@ -1,16 +1,20 @@
-"""`trunkline agent try`."""
+"""`trunkline agent`: agents of the registry, and `trunkline agent try`."""
 
 from typing import Annotated
 
 import typer
 
-from trunkline.cli import options
+from trunkline.cli import agent_registry, options
 from trunkline.cli.exit_codes import Exit, complain, exit_of
 from trunkline.cli.output import prepare_streams
 from trunkline.cli.usage import command
 from trunkline.model.values import INTERRUPTED, Message, Role, Task
 
-app = typer.Typer(help="Try the agents of a configuration without a gateway.", no_args_is_help=True)
+app = typer.Typer(
+    help="Try agents of a configuration without a gateway, and keep the registry of the hub.",
+    no_args_is_help=True,
+)
+agent_registry.register(app)
 
 
 @command(app, "try")

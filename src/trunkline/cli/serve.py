@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from trunkline.settings import Settings
 
 
+# A registry may hold thousands of agents.
+_MAX_SHOWN = 20
 # The method and the message of a first call, for each version of A2A.
 _HELLO = {
     "1.0": (
@@ -56,6 +58,12 @@ def serve(
             show_default="8642",
         ),
     ] = None,
+    hub: Annotated[
+        bool,
+        typer.Option(
+            "--hub", help="Turn on the hub: a registry of agents, with credentials to call them."
+        ),
+    ] = False,
     data: DataFolder = None,
     db: Database = None,
     log_level: Annotated[
@@ -72,11 +80,13 @@ def serve(
     """Start the gateway.
 
     Publishes the Python agents of TARGET and the agents of the configuration file. Without
-    either it publishes a demo agent. Options override the file.
+    either it publishes a demo agent, unless the hub is on, whose agents are in its store. Options
+    override the file.
 
     With --openclaw-config it serves the accounts of an openclaw.json, and the agent of TARGET
     answers. The keys of --config override those of the openclaw.json.
     """
+    from trunkline.settings import from_document
     from trunkline.settings.environment import literal
     from trunkline.settings.stores import database_path, make_private_dir, own_folder
 
@@ -86,11 +96,16 @@ def serve(
         **store_overrides(files.config, data, db),
     }
 
+    if hub:
+        overrides["hub"] = {}
+
     def load() -> tuple["Settings", tuple[str, ...]]:
+        if hub and target is None and files.file is None:
+            return from_document(overrides, source="the command line"), ()
         return files.load(target=target, overrides=overrides)
 
     settings, notes = load()
-    if not settings.agents and not settings.remote.mcp:
+    if not settings.agents and not settings.remote.mcp and settings.hub is None:
         raise ConfigError(
             f"{files.file}: there is nothing to serve: the file has agents to call, "
             "and none of its own. Add one:\n"
@@ -164,10 +179,13 @@ def screen(
         rows.append(("Local", started.local_url))
     if started.card_url:
         rows.append(("Card", started.card_url))
-    widths = [max(map(len, column)) for column in zip(*started.agents, strict=True)]
-    for i, row in enumerate(started.agents):
+    shown = started.agents[:_MAX_SHOWN]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for i, row in enumerate(shown):
         cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
         rows.append(("Agents" if i == 0 else "", "  ".join(cells).rstrip()))
+    if more := len(started.agents) - len(shown):
+        rows.append(("", f"and {more} more"))
     if started.mcp_url:
         rows.append(("MCP", started.mcp_url))
     rows += [("Data", started.data), ("Access", started.auth)]

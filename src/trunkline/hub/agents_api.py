@@ -1,7 +1,7 @@
 """`AgentsApi`: the routes of agents, below `/api/v1/agents`."""
 
 import heapq
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Final
@@ -242,7 +242,7 @@ def _token_of_key(key: str) -> str:
 
 def _key_of_token(token: str) -> str:
     try:
-        return urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
+        return b64decode(token + "=" * (-len(token) % 4), b"-_", validate=True).decode()
     except (NotBase64, ValueError):
         raise InvalidParams.at("pageToken", "is not one of this list") from None
 

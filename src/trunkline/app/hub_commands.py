@@ -1,0 +1,94 @@
+"""`COMMANDS`: what operators do with the hub, by the names of the operators' channel.
+
+A running gateway takes them over the channel. Where none runs, `run` opens the store, does the same
+and closes it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from trunkline.app.adapters import make_store
+from trunkline.app.hub import Hub
+from trunkline.app.operator_client import NotRunning, call_gateway
+from trunkline.clock import SystemClock
+from trunkline.hub.agent_commands import AddAgent, ChangeAgent, ListAgents, NameAgent
+from trunkline.model.errors import ConfigError, InvalidParams
+from trunkline.server.operator_channel import OperatorCommands
+from trunkline.settings import Settings, StoreSettings
+
+Given = TypeVar("Given", bound=Struct)
+Command: TypeAlias = Callable[[Hub, dict[str, Any]], Awaitable[Any]]
+
+
+def _command(kind: type[Given], run: Callable[[Hub, Given], Awaitable[Any]]) -> Command:
+    """A command whose arguments are a struct."""
+
+    async def command(hub: Hub, arguments: dict[str, Any]) -> Any:
+        try:
+            given = msgspec.convert(arguments, kind)
+        except msgspec.ValidationError as error:
+            what, _, where = str(error).partition(" - at `$")
+            raise InvalidParams.at(where.rstrip("`").lstrip(".") or "arguments", what) from None
+        return await run(hub, given)
+
+    return command
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "hub.agent.add": _command(AddAgent, lambda hub, given: hub.agent_commands.add(given)),
+    "hub.agent.list": _command(ListAgents, lambda hub, given: hub.agent_commands.list(given)),
+    "hub.agent.show": _command(NameAgent, lambda hub, given: hub.agent_commands.show(given)),
+    "hub.agent.change": _command(ChangeAgent, lambda hub, given: hub.agent_commands.change(given)),
+    "hub.agent.remove": _command(NameAgent, lambda hub, given: hub.agent_commands.remove(given)),
+}
+
+
+def add_to(commands: OperatorCommands, hub: Hub) -> None:
+    """Let a running gateway take the commands."""
+    for name, command in COMMANDS.items():
+        commands.add(name, partial(command, hub))
+
+
+def run(
+    store: StoreSettings,
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    load: Callable[[], Settings],
+) -> Any:
+    """The result of a command, as JSON has it, of the gateway that runs on the store, or of the
+    store itself where none runs; `load` then reads the settings, whose hub must be on.
+
+    Raises ConfigError, OperatorRefused, StoreError or another TrunklineError.
+    """
+    try:
+        return call_gateway(store, name, arguments)
+    except NotRunning:
+        settings = load()
+    if settings.store.kind == "memory":
+        raise ConfigError(
+            'store.kind = "memory": the hub of this configuration forgets everything with its '
+            "process, and no gateway is running. Choose a store that keeps it, or start the gateway"
+        )
+    return asyncio.run(_run_alone(settings, name, arguments))
+
+
+async def _run_alone(settings: Settings, name: str, arguments: dict[str, Any]) -> Any:
+    assert settings.hub is not None, "the settings of a hub"
+    clock = SystemClock()
+    store = make_store(settings.store, agent=settings.adopting_agent(settings.store), clock=clock)
+    await store.open()
+    try:
+        hub = Hub(settings.hub, clock=clock)
+        await hub.open_alone(store, settings)
+        try:
+            return msgspec.to_builtins(await COMMANDS[name](hub, arguments))
+        finally:
+            await hub.close()
+    finally:
+        await store.close()
