@@ -55,7 +55,10 @@ def debian_binaries() -> Path | None:
 class PostgresServer:
     """Started at once. `kill`, `stop` and `start` again work on the same data folder."""
 
-    def __init__(self, binaries: Path, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, binaries: Path, settings: dict[str, str] | None = None, *, namespace: str = ""
+    ) -> None:
+        """`namespace`: the network namespace in which it listens."""
         # Not in the folder of the tests: the path of a socket has 107 bytes at most, and the
         # user below may not pass through a folder that is root's alone.
         self.folder = Path(tempfile.mkdtemp(prefix="trunkline-postgres-"))
@@ -68,8 +71,10 @@ class PostgresServer:
         command = [str(binaries / "postgres"), "-D", str(data), "-k", str(self.folder)]
         for name, value in (_SETTINGS | (settings or {})).items():
             command += ["-c", f"{name}={value}"]
+        inside = ("ip", "netns", "exec", namespace) if namespace else ()
         self._guard = subprocess.Popen(
             [
+                *inside,
                 sys.executable,
                 "-I",
                 str(_GUARD),

@@ -80,6 +80,7 @@ async def on_postgres(
             chance=chance,
             restart_database=restart,
             proxies=proxies,
+            links=proxies,
             pause_s=times.pause_s,
         )
 

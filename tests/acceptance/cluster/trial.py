@@ -4,25 +4,43 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from itertools import count
+from typing import Protocol
 
 from msgspec import Struct, field
 from tests.acceptance.cluster.clients import ClusterClient, Refused
 from tests.acceptance.cluster.history import History
 from tests.acceptance.cluster.nodes import Nodes
+from tests.acceptance.conftest import eventually
+from tests.acceptance.gateway import http_client
 from tests.acceptance.kill_clients import ENDED, GONE, PAUSED
 from tests.acceptance.kill_gateway import GatewayProcess, Row
 from tests.postgres.proxy import DatabaseProxy
-from tests.remote.http.peer import client as http_client
+from tests.remote.http.peer import client as remote_client
+
+from trunkline.remote.http import HttpClient
 
 CLIENTS = 12
 # The others have taken over the work of a node that was killed.
 TAKEOVER_S = 10.0
 # Facts that clients learn between two disturbances.
 _BETWEEN = (50, 250)
+# A node that is cut off has noticed, and refuses requests.
+_SAYS_SO_S = 20.0
 # Nothing waits this long when all is well.
 _PATIENCE_S = 60.0
+
+
+class Link(Protocol):
+    """The way of a node to the database."""
+
+    def freeze(self) -> None:
+        """Let nothing pass, and close nothing."""
+
+    def thaw(self) -> None: ...
 
 
 class Trial(Struct, kw_only=True):
@@ -34,6 +52,8 @@ class Trial(Struct, kw_only=True):
     restart_database: Callable[[], Awaitable[None]] | None = None
     # What stands between each node and the database.
     proxies: Sequence[DatabaseProxy] = ()
+    # For each node.
+    links: Sequence[Link] = ()
     # How long a node stands still, or is cut off.
     pause_s: float = 0.0
     # Seconds until the work of nodes was taken over that were killed or stopped.
@@ -43,6 +63,8 @@ class Trial(Struct, kw_only=True):
     # When something was last done to the nodes or the database.
     _disturbed_at: float = 0.0
     _reviving: set["asyncio.Task[None]"] = field(default_factory=set)
+    _http: HttpClient | None = None
+    _numbers: Iterator[int] = field(default_factory=count)
 
     async def run(self, disturbances: list[str]) -> History:
         """What to do, one after the other.
@@ -52,7 +74,8 @@ class Trial(Struct, kw_only=True):
         """
         nodes = self.nodes
         await nodes.start()
-        async with http_client() as http, asyncio.TaskGroup() as group:
+        async with remote_client() as http, asyncio.TaskGroup() as group:
+            self._http = http
             clients = [
                 group.create_task(nodes.client(http, f"client{number}").work())
                 for number in range(CLIENTS)
@@ -133,15 +156,44 @@ class Trial(Struct, kw_only=True):
 
     async def _cut_off(self, node: GatewayProcess, checker: ClusterClient) -> None:
         """Nothing passes between the node and the database, and no connection is closed."""
-        proxy = self.proxies[self.nodes.all.index(node)]
-        proxy.freeze()
+        link = self.links[self.nodes.all.index(node)]
+        link.freeze()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(asyncio.sleep(self.pause_s))
+                if self.pause_s > _SAYS_SO_S:
+                    group.create_task(self._refuses(node))
                 await self._await_takeover(node, checker)
         finally:
-            proxy.thaw()
+            link.thaw()
+        await eventually(partial(self._is_ready, node))
         self.nodes.up.append(node)
+
+    async def _refuses(self, node: GatewayProcess) -> None:
+        """It says that it is cut off, and lets no caller wait."""
+
+        async def is_unready() -> bool:
+            return not await self._is_ready(node)
+
+        await eventually(is_unready)
+        assert self._http is not None
+        client = self.nodes.client(self._http, f"refused-{next(self._numbers)}", node.url)
+
+        async def is_refused() -> bool:
+            try:
+                await client.submit("effects", "1 0")
+            except GONE:
+                # It was not sure yet.
+                return False
+            except Refused as refused:
+                return refused.status == 503
+            raise AssertionError("accepted without a database")
+
+        await eventually(is_refused)
+
+    async def _is_ready(self, node: GatewayProcess) -> bool:
+        async with http_client() as http:
+            return (await http.get(f"http://127.0.0.1:{node.port}/readyz")).status_code == 200
 
     def _lose(self, proxy: DatabaseProxy) -> None:
         """A connection breaks while nothing happens, or after a statement was carried out."""
