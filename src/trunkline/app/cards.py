@@ -1,6 +1,6 @@
 """Agent cards, and the addresses at which agents are served, made of the settings."""
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -21,6 +21,7 @@ from trunkline.model.card import (
 )
 from trunkline.protocol.cards import Shape
 from trunkline.protocol.dialects import card_shape_of, dialects_for
+from trunkline.protocol.hub import HubCard
 from trunkline.protocol.versions import Version
 from trunkline.settings import AgentSettings, Settings
 from trunkline.settings.agent_card import DEFAULT_MODES, ExtensionSettings, SkillSettings
@@ -139,6 +140,21 @@ def agent_card(
         default_output_modes=outputs,
         skills=_with_modes(skills, inputs, outputs) if shape.repeats_modes else skills,
         icon_url=settings.icon_url or (upstream.icon_url if upstream is not None else None),
+    )
+
+
+_HUBS: Final = {"trunkline": ("Trunkline", "tl"), "clawborrator": ("clawborrator hub_v1", "cw")}
+
+
+def hub_card(settings: Settings, base_url: str) -> HubCard:
+    style = "trunkline" if settings.hub is None else settings.hub.style
+    organization, prefix = _HUBS[style]
+    return HubCard(
+        organization=organization,
+        organization_url=base_url,
+        bearer_format=f"{prefix}_sess_<32hex>",
+        bearer_description=f"{style} session token from /api/v1/auth/oauth/token",
+        needs_credential=not settings.allows_anonymous(),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trunkline.app.card_signer import CardSigner
 from trunkline.app.cards import (
@@ -14,6 +15,7 @@ from trunkline.app.cards import (
     card_shape,
     describe_upstream,
     extended_card,
+    hub_card,
 )
 from trunkline.backends.a2a.backend import A2aBackend as Upstream
 from trunkline.backends.python import Agent
@@ -28,6 +30,7 @@ from trunkline.runtime.service import Service
 from trunkline.server.application import Idle
 from trunkline.server.endpoint import Endpoint, Limits
 from trunkline.settings import AgentSettings, Settings
+from trunkline.settings.hub_profile import HUB
 
 
 class Endpoints(Struct, frozen=True, kw_only=True):
@@ -54,13 +57,17 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         )
         dialects = dialects_for(agent.profile)
         not_found = dialects.errors.not_found
+        base_url = settings.public_url.rstrip("/") or self.base_url
+        shape = card_shape(settings)
+        if settings.card_style == HUB:
+            shape = replace(shape, unstated=hub_card(self.settings, base_url).of)
         for addresses in addresses_of(agent.handle, settings, is_default=is_default):
             make_card = partial(
                 agent_card,
                 agent.handle,
                 settings,
                 addresses=addresses,
-                base_url=settings.public_url.rstrip("/") or self.base_url,
+                base_url=base_url,
                 access=self.settings,
             )
             card, extended = self._cards(make_card(code=described), settings)
@@ -75,7 +82,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
                 jsonrpc_path=addresses.jsonrpc,
                 rest_path=addresses.rest,
                 tenants=frozenset(settings.tenants),
-                shape=card_shape(settings),
+                shape=shape,
                 not_found=not_found and not_found(agent.account_id),
                 renewed_ms=self.clock.now_ms(),
             )

@@ -1,6 +1,7 @@
 """Agent cards in the forms of A2A 1.0, of 0.3, and of both in one."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -38,6 +39,8 @@ class Shape(Struct, frozen=True, kw_only=True):
     shortens_modes: bool = False
     # An agent without a version has that of the gateway.
     has_gateway_version: bool = False
+    # The card for clients that name no form, in place of the one that merges the versions.
+    unstated: Callable[[AgentCard], dict[str, Any]] | None = None
 
 
 STANDARD: Final = Shape()
@@ -52,6 +55,8 @@ def encode(card: AgentCard, form: Form, shape: Shape = STANDARD) -> bytes:
         return _encode(card)
     if form == "0.3":
         return _encode(to_v03(card, shape))
+    if shape.unstated is not None:
+        return _encode(shape.unstated(card))
     if not _interfaces_03(card):
         return _encode(card)
     return _encode(_merged(msgspec.to_builtins(card), to_v03(card, shape)))

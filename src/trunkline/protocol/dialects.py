@@ -8,6 +8,7 @@ from trunkline.model.profile import Profile
 from trunkline.protocol import jsonrpc as rpc
 from trunkline.protocol import openclaw
 from trunkline.protocol.cards import STANDARD, Form, Shape
+from trunkline.protocol.hub import HubDialect
 from trunkline.protocol.operations import LEGACY_METHODS, METHODS, PUSH
 from trunkline.protocol.v03 import V03Dialect
 from trunkline.protocol.v03_reading import Reader03
@@ -24,6 +25,8 @@ class Dialects(rpc.Names, frozen=True, kw_only=True):
     # Versions by the bytes of an A2A-Version header, so that usual values need no parsing.
     by_header: Mapping[bytes | None, Version | None]
     jsonrpc: Mapping[Version, Dialect]
+    # The same for requests that state no version.
+    unstated_jsonrpc: Mapping[Version, Dialect]
     rest: Mapping[Version, Dialect]
     # Operations that the agent answers like unknown ones.
     hidden: frozenset[Operation]
@@ -42,6 +45,14 @@ def dialects_for(profile: Profile) -> Dialects:
     methods = METHODS
     if profile.dialect == "v0.3-legacy":
         methods = {Version.V0_3: LEGACY_METHODS}
+    stated: dict[Version, Dialect] = {
+        Version.V1_0: V1,
+        Version.V0_3: v03_dialect(profile, is_rest=False),
+    }
+    unstated_jsonrpc = stated
+    if profile.wire_style == "hub":
+        hub = HubDialect(reads_text_alone=profile.files == "ignore")
+        unstated_jsonrpc = {**stated, Version.V1_0: hub}
     return Dialects(
         versions=versions,
         by_header={None: None} | {version.encode(): version for version in versions},
@@ -58,7 +69,8 @@ def dialects_for(profile: Profile) -> Dialects:
             }
             for version in versions
         },
-        jsonrpc={Version.V1_0: V1, Version.V0_3: v03_dialect(profile, is_rest=False)},
+        jsonrpc=stated,
+        unstated_jsonrpc=unstated_jsonrpc,
         rest={Version.V1_0: V1, Version.V0_3: v03_dialect(profile, is_rest=True)},
         hidden=hidden,
         errors=style,

@@ -44,6 +44,7 @@ class V03Dialect:
     the gRPC definition, puts a name around it instead."""
 
     version = Version.V0_3
+    streams_whole_tasks = False
 
     def __init__(self, reader: Reader03, writer: Writer03, *, is_legacy: bool = False) -> None:
         self.reader = reader
@@ -87,6 +88,8 @@ class V03Dialect:
 
     def sent_task(self, task: bytes) -> tuple[bytes, ...]:
         return (self._named(b"task", self.writer.task(_task(task))),)
+
+    streamed_task = sent_task
 
     def sent_message(self, message: bytes) -> tuple[bytes, ...]:
         return (self._named(b"message", self.writer.message(_message(message))),)
@@ -158,7 +161,7 @@ def _decode_extended_card(_: bytes) -> GetExtendedAgentCardRequest:
     return GetExtendedAgentCardRequest()
 
 
-_DECODERS: Final[dict[Operation, Decoder]] = V1.decoders | {
+_DECODERS: Final[dict[Operation, Decoder]] = {**V1.decoders} | {
     Operation.LIST_TASKS: _decode_list,
     Operation.CREATE_PUSH_CONFIG: _create_push_config,
     # 0.3, 7.6: get without the id of a configuration means any one of the task.

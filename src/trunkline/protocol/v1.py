@@ -1,6 +1,6 @@
 """`V1`: A2A 1.0 on both bindings, which is the canonical JSON with a name around it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -62,7 +62,9 @@ class V1Dialect:
     responses return pieces, which the server joins when it writes them."""
 
     version = Version.V1_0
-    decoders: Final[dict[Operation, Decoder]] = {
+    # Whether each event of a stream is the whole task, and nothing is around it.
+    streams_whole_tasks = False
+    decoders: Mapping[Operation, Decoder] = {
         operation: partial(protojson.decode, into=value) for operation, value in PARAMETERS.items()
     } | {
         Operation.CREATE_PUSH_CONFIG: _create_push_config,
@@ -76,7 +78,11 @@ class V1Dialect:
         return task
 
     def sent_task(self, task: bytes) -> tuple[bytes, ...]:
-        """A task as the response of send, or as an event of a stream."""
+        """A task as the response of send."""
+        return b'{"task":', task, b"}"
+
+    def streamed_task(self, task: bytes) -> tuple[bytes, ...]:
+        """A whole task as an event of a stream."""
         return b'{"task":', task, b"}"
 
     def sent_message(self, message: bytes) -> tuple[bytes, ...]:

@@ -62,6 +62,8 @@ class PublishedAgent:
         self.resumes = backend.can_resume and "resume_running" in self.profile.on_restart
         is_whole = self.profile.stream_shape == "snapshots"
         self.reader = SnapshotSubscription if is_whole else Subscription
+        # Whether each task is a conversation of its own, whatever contexts callers see.
+        self.is_stateless = self.profile.context_mode == "stateless"
         # Whether a blocking send may be answered before its task has settled.
         self.bounds_waits = self.profile.reply_wait_s > 0 or self.profile.queued_send == "return"
         limits = (self.profile.max_concurrency, self.profile.max_concurrency_per_node)
@@ -87,6 +89,7 @@ class PublishedAgent:
     def peer(self, scope: Scope, context_id: str, task_id: str, session_key: str = "") -> Peer:
         """The caller in one of its sessions. `session_key` is the key that the stored task
         names."""
+        context_id = self.conversation(context_id, task_id)
         if not session_key and self._names_sessions is not None:
             session_key = self._names_sessions.session_key_of(
                 agent=self.handle,
@@ -104,6 +107,11 @@ class PublishedAgent:
             task_id=task_id,
             session_key=session_key,
         )
+
+    def conversation(self, context_id: str, task_id: str) -> str:
+        """The id by which backends and sessions know the conversation of a task. Without contexts
+        it is that of the task: clients may use the id of a message, and so of a context, again."""
+        return task_id if self.is_stateless else context_id
 
     def routing(self, scope: Scope, context_id: str, task_id: str) -> Routing:
         return routing(self.profile, self.peer(scope, context_id, task_id))

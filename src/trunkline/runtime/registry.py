@@ -1,7 +1,7 @@
 """`Registry`: the tasks in memory, and how others are loaded."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,8 @@ class Registry(Struct, kw_only=True, eq=False):
     journal: Journal
     # Features that come back with the tasks.
     participants: Participants | None = None
+    # Whether the agent of a task keeps it no longer, though it is not deleted yet.
+    is_expired: Callable[[StoredTask], bool] = lambda _: False
     # Who writes to which lane, where several nodes share the store.
     ownership: "Ownership | None" = None
     # Tasks that have to fail as soon as the store accepts writes again.
@@ -174,7 +176,7 @@ class Registry(Struct, kw_only=True, eq=False):
 
     async def _stored(self, scope: Scope, task_id: str) -> StoredTask:
         stored = await self.store.get(scope, task_id)
-        if stored is None:
+        if stored is None or self.is_expired(stored):
             raise TaskNotFound(task_id)
         return stored
 

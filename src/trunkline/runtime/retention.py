@@ -17,10 +17,11 @@ from msgspec import Struct
 from trunkline.engine.retention import ClockTrust, Pacing
 from trunkline.model.errors import RecordConflict
 from trunkline.model.profile import Profile
+from trunkline.model.values import TERMINAL
 from trunkline.ports.caller_records import AGING, ANSWER
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Key, Put, Record
-from trunkline.ports.store import Store
+from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.due_work import DueKind
 
@@ -236,6 +237,15 @@ class Retention(Struct, kw_only=True, eq=False):
         if gone.tasks:
             _log.info("pruned ended tasks", extra={"agent": agent.handle, "count": gone.tasks})
         return not steps.is_over
+
+    def is_expired(self, stored: StoredTask) -> bool:
+        """Whether callers do not find the task any more. A sweep deletes it later, once the clock
+        can be trusted: a wrong clock must not delete, and what it hides comes back."""
+        agent = self.agents.get(stored.scope.agent)
+        if agent is None or not agent.profile.retention_s or stored.state not in TERMINAL:
+            return False
+        age_ms = self.clock.now_ms() - stored.status_ms
+        return age_ms > agent.profile.retention_s * 1000
 
     def _forgets_before(self, profile: Profile) -> int | None:
         keeps_s = profile.retention_s

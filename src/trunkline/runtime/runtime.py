@@ -243,6 +243,7 @@ class Runtime:
             agents=self.agents,
             committed=lambda: journal.committed_entries,
         )
+        registry.is_expired = self.retention.is_expired
         kinds = [self.retention.due_kind(), *self.main.due_kinds(), *due_kinds]
         if self._membership is not None:
             kinds.append(self._membership.inbox.due_kind())

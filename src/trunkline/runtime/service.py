@@ -139,8 +139,14 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         return None if live.is_refused else accepted
 
     async def stream(
-        self, agent: PublishedAgent, caller: Caller, request: SendMessageRequest
+        self,
+        agent: PublishedAgent,
+        caller: Caller,
+        request: SendMessageRequest,
+        *,
+        is_whole: bool = False,
     ) -> Subscription:
+        """With `is_whole`, the stream has the whole task at its start and at its end."""
         if caller.principal.grants is not EVERYTHING or caller.call_chain:
             self.intake.check_allowed(
                 agent, caller, request.message, Operation.SEND_STREAMING_MESSAGE
@@ -148,7 +154,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         configuration = request.configuration
         history_length = configuration.history_length if configuration is not None else None
         closes_on = CLOSES_ON_PAUSE if agent.profile.subscribe_pause == "close" else CLOSES_SEND
-        reader = self.readers.open(agent, closes_on)
+        reader = self.readers.open(agent, closes_on, is_whole=is_whole)
         # A reader from the start gets the entries of the journal, and the first one holds one
         # message. A reader that wants no history, or joins later, gets a snapshot.
         from_start = reader if history_length != 0 else None
@@ -263,6 +269,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
         *,
         last_seq: int | None = None,
         closes_on_input_required: bool = False,
+        is_whole: bool = False,
     ) -> Subscription:
         """Follow a task: its snapshot and all further entries, or only the entries after
         `last_seq`."""
@@ -282,7 +289,8 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
                 f"Task {request.id} has ended ({live.committed_state}); read it with GetTask",
                 metadata={"taskId": request.id, "state": live.committed_state.value},
             )
-        reader = self.readers.open(agent, _closes_on(profile, closes_on_input_required))
+        closes_on = _closes_on(profile, closes_on_input_required)
+        reader = self.readers.open(agent, closes_on, is_whole=is_whole)
         await self.readers.follow(reader, live, last_seq)
         return reader
 

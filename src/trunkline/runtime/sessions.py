@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Struct
 
 from trunkline.engine.session import msg_context, session_key
-from trunkline.model.profile import Profile
 from trunkline.model.session import Delivered, MsgContext, Peer, ReplyPayload
 from trunkline.model.values import Message
 from trunkline.ports.caller_records import note_key
@@ -35,7 +34,7 @@ class Sessions(Struct, frozen=True, kw_only=True, eq=False):
 
     def notes(self, agent: PublishedAgent, live: LiveTask) -> "StoredNotes":
         """The notes of the backend in the conversation of a task."""
-        context_id = _session_context(agent.profile, live.context_id)
+        context_id = _session_context(agent, live.context_id, live.task_id)
         return StoredNotes(self.store, live.scope, context_id)
 
     def of_agent(self, handle: str) -> "StoredNotes":
@@ -66,9 +65,9 @@ class RunSession(Struct, frozen=True, eq=False):
     async def transcript(self, *, limit: int = 100) -> tuple[Message, ...]:
         run = self._run
         mode = run.agent.profile.context_mode
-        if mode == "task" or limit < 1:
+        if mode in ("task", "stateless") or limit < 1:
             return ()
-        context_id = _session_context(run.agent.profile, run.context_id)
+        context_id = _session_context(run.agent, run.context_id, run.task_id)
         told = await self._tasks(context_id, limit)
         for at_ms, messages in await self._sessions.direct.latest(
             run.lane.scope, context_id, limit
@@ -90,7 +89,7 @@ class RunSession(Struct, frozen=True, eq=False):
 
     def _notes(self) -> "StoredNotes":
         run = self._run
-        context_id = _session_context(run.agent.profile, run.context_id)
+        context_id = _session_context(run.agent, run.context_id, run.task_id)
         return StoredNotes(self._sessions.store, run.lane.scope, context_id)
 
     async def follow_up(self, payload: ReplyPayload) -> Delivered:
@@ -121,6 +120,8 @@ class RunSession(Struct, frozen=True, eq=False):
     def _peer(self) -> Peer:
         run = self._run
         task_id = run.live.task_id if run.live is not None else ""
+        if run.agent.is_stateless:
+            task_id = run.task_id
         return run.agent.peer(run.lane.scope, run.context_id, task_id, self.bound_key)
 
 
@@ -144,6 +145,8 @@ class StoredNotes(Struct, frozen=True, eq=False):
             await self.store.change(Delete(key=key))
 
 
-def _session_context(profile: Profile, context_id: str) -> str:
+def _session_context(agent: PublishedAgent, context_id: str, task_id: str) -> str:
     """The context of the session; empty where all contexts of a caller are one session."""
-    return "" if profile.context_mode == "client" else context_id
+    if agent.profile.context_mode == "client":
+        return ""
+    return agent.conversation(context_id, task_id)

@@ -34,8 +34,12 @@ class StreamReaders(Struct, frozen=True, kw_only=True, eq=False):
     _wakeups: Wakeups = field(default_factory=Wakeups)
     _replays: Wakeups = field(default_factory=lambda: Wakeups(MAX_STEPS))
 
-    def open(self, agent: PublishedAgent, closes_on: frozenset[TaskState]) -> Subscription:
-        reader = agent.reader(closes_on=closes_on, limit=self.stream_buffer, wakeups=self._wakeups)
+    def open(
+        self, agent: PublishedAgent, closes_on: frozenset[TaskState], *, is_whole: bool = False
+    ) -> Subscription:
+        """With `is_whole` the reader gets whole tasks, whatever the profile says."""
+        make = SnapshotSubscription if is_whole else agent.reader
+        reader = make(closes_on=closes_on, limit=self.stream_buffer, wakeups=self._wakeups)
         self.subscriptions.add(reader)
         reader.on_close(self.subscriptions.discard)
         return reader

@@ -65,7 +65,7 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
             run_id=run.run_id,
             agent=run.agent.handle,
             task_id=live.task_id if live is not None else "",
-            context_id=run.context_id,
+            context_id=run.task_id if run.agent.is_stateless else run.context_id,
             message=run.message,
             history=history,
             artifacts=before.artifacts if before is not None else (),

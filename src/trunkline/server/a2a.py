@@ -145,11 +145,16 @@ def _stream_options(call: Call, request: Request, value: RequestValue) -> dict[s
     last_seq = None
     if call.endpoint.agent.profile.stream_replay and b"last-event-id" in request.headers:
         last_seq = sequence_of(request.header(b"last-event-id"))
+    is_whole = call.dialect.streams_whole_tasks
     if not isinstance(value, SubscribeToTaskRequest):
-        return {}
+        return {"is_whole": True} if is_whole else {}
     # In 0.3 `final: true` ends a stream, and a question is final.
     is_of_0_3 = call.dialect.version is Version.V0_3
-    return {"last_seq": last_seq, "closes_on_input_required": is_of_0_3}
+    return {
+        "last_seq": last_seq,
+        "closes_on_input_required": is_of_0_3,
+        "is_whole": is_whole,
+    }
 
 
 def _pump(
@@ -165,7 +170,8 @@ def _pump(
     headers = endpoint.dialects.errors.stream_headers
     if caller.extensions:
         headers = (*headers, *_echo(caller, call.dialect.version))
-    is_resumable = endpoint.agent.profile.stream_replay
+    # An id is a place among the events of the journal, and a stream of whole tasks has others.
+    is_resumable = endpoint.agent.profile.stream_replay and not call.dialect.streams_whole_tasks
     return pump(
         request,
         response,

@@ -88,7 +88,8 @@ class JsonRpcCall(Struct, eq=False):
             self.dialect = V1
             raise refusal
         operation = self.operation = call.operation
-        dialect = self.dialect = dialects.jsonrpc[call.version]
+        spoken = dialects.unstated_jsonrpc if stated is None else dialects.jsonrpc
+        dialect = self.dialect = spoken[call.version]
         if refusal is not None:
             raise refusal
         if operation in OPTIONAL:
@@ -96,7 +97,8 @@ class JsonRpcCall(Struct, eq=False):
         value = dialect.decoders[operation](call.params)
         if call.lacks_id:
             raise jsonrpc.missing_id()
-        self.envelope = (jsonrpc.RESULT % call.id, b"}")
+        if not dialect.streams_whole_tasks or operation not in STREAMING:
+            self.envelope = (jsonrpc.RESULT % call.id, b"}")
         return value
 
     def _reject(self, rejected: jsonrpc.Rejected, *, is_supported: bool) -> None:

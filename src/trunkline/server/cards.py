@@ -37,7 +37,7 @@ class Cards(Struct, eq=False):
             form = endpoint.dialects.card_form or _form(request)
             body, tag = self._encoded(endpoint, form)
             # A member that the signature does not cover would make it invalid.
-            if endpoint.standing is not None and not endpoint.card.signatures:
+            if endpoint.standing is not None and not _is_signed(endpoint, form):
                 block = await endpoint.standing.card_block()
                 if block is not None:
                     body = cards.with_member(body, *block)
@@ -48,7 +48,7 @@ class Cards(Struct, eq=False):
             return
         headers: list[Header] = [
             (b"etag", tag.encode()),
-            (b"cache-control", _CACHED if endpoint.standing is None else _CHECKED),
+            (b"cache-control", _CHECKED if _is_live(endpoint) else _CACHED),
             # The form of the card depends on this header, so a cache keeps the forms apart.
             (b"vary", b"A2A-Version"),
             (b"trunkline-features", FEATURES),
@@ -93,6 +93,16 @@ def _is_fresh(request: Request, tag: str, modified_s: int | None) -> bool:
         return modified_s <= parsedate_to_datetime(since).timestamp()
     except ValueError:
         return False
+
+
+def _is_signed(endpoint: Endpoint, form: Form) -> bool:
+    has_own_form = form == "hybrid" and endpoint.shape.unstated is not None
+    return bool(endpoint.card.signatures) and form != "0.3" and not has_own_form
+
+
+def _is_live(endpoint: Endpoint) -> bool:
+    """Whether clients ask for the card each time: a registry or the style of the card says so."""
+    return endpoint.standing is not None or endpoint.shape.unstated is not None
 
 
 def _form(request: Request) -> Form:

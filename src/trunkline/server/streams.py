@@ -81,7 +81,7 @@ class Frames(Struct, eq=False):
         match item:
             case Opening():
                 id = b"id: %d\n" % item.seq if self.is_resumable else b""
-                return (id, self._before, *self.dialect.sent_task(item.task), self._behind)
+                return (id, self._before, *self.dialect.streamed_task(item.task), self._behind)
             case Reply():
                 return (self._before, *self.dialect.sent_message(item.message), self._behind)
             case NoReply():
