@@ -154,6 +154,6 @@ def test_a_list_is_searched(shell: Shell) -> None:
 
 
 def test_the_json_file_store_keeps_agents_as_well(shell: Shell) -> None:
-    store = ("--db", f"json-file://{shell.folder}/tasks")
+    store = ("--db", f"json-file:///{shell.folder}/tasks")
     assert shell.run("add", "acme/echo", "--backend", "echo", store=store).exit_code == 0
     assert "acme/echo" in shell.run("ls", store=store).stdout
