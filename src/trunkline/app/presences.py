@@ -14,9 +14,11 @@ from trunkline.runtime.agents import PublishedAgent
 _log = logging.getLogger("trunkline.presence")
 
 # For how long an answer counts, so that a crowd of readers asks a backend once.
-FRESH_S = 3.0
+FRESH_S = 5.0
 # An older answer is still told, while the backend is asked again.
 USABLE_S = 30.0
+# So many backends are asked at once, however many agents a list shows.
+MOST_AT_ONCE = 16
 # A backend that has not answered after this time counts as not there.
 ASK_S = 2.0
 
@@ -31,6 +33,7 @@ class Presences:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._known: WeakKeyDictionary[PublishedAgent, _Known] = WeakKeyDictionary()
+        self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._tasks = BackgroundTasks("presence")
 
     async def is_online(self, agent: PublishedAgent) -> bool:
@@ -47,12 +50,12 @@ class Presences:
                 self._ask(backend, known), name=f"presence of {agent.handle}"
             )
         if age_s >= USABLE_S:
-            await asyncio.wait({known.asking})
+            await asyncio.wait({known.asking}, timeout=ASK_S)
         return known.is_online
 
     async def _ask(self, backend: HasPresence, known: _Known) -> None:
         try:
-            async with asyncio.timeout(ASK_S):
+            async with self._room, asyncio.timeout(ASK_S):
                 known.is_online = await backend.presence()
         except TimeoutError:
             known.is_online = False

@@ -12,6 +12,7 @@ from trunkline.backends.turn_task import TurnTaskBackend
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.remote import Agents
+from trunkline.remote.errors import RemoteError
 
 
 class A2aBackend(TurnTaskBackend[Run]):
@@ -38,6 +39,14 @@ class A2aBackend(TurnTaskBackend[Run]):
     async def open(self, agent: str, notes: Notes) -> None:
         await self.card.recall(notes)
         self.tasks.spawn(self.card.keep_fresh(self._upstream, notes), name="upstream card")
+
+    async def presence(self) -> bool:
+        """Whether the upstream agent gives its card now."""
+        try:
+            await self._upstream.card(fresh=True)
+        except RemoteError:
+            return False
+        return True
 
     def turn_task(self, turn: TurnRequest) -> Run:
         return Run(

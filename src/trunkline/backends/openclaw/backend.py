@@ -47,6 +47,14 @@ class OpenClawBackend(TurnTaskBackend[Run]):
             finding = host_tools_finding(address.agent_id, tools)
             _log.warning("%s. %s", finding.what, finding.remedy, extra=extra)
 
+    async def presence(self) -> bool:
+        """Whether there is a connection to OpenClaw, or one can be made at once."""
+        try:
+            await self._link.connection()
+        except Trouble:
+            return False
+        return True
+
     def turn_task(self, turn: TurnRequest) -> Run:
         return Run(Exchange(turn, self._link, turn.session or self._memory))
 

@@ -64,6 +64,10 @@ class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
         if (missing := self.children.program.missing()) is not None:
             _log.warning("%s. %s", missing.what, missing.remedy, extra={"agent": agent})
 
+    async def presence(self) -> bool:
+        """Whether the program is where it would be started."""
+        return self.children.program.missing() is None
+
     async def spawn(
         self, arguments: Sequence[str], variables: Mapping[str, str] | None = None
     ) -> Child:
