@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 # Suites that want more than a checkout: they run only when they are asked for by their marker.
-OPT_IN = ("openclaw", "claude", "codex", "netns")
+OPT_IN = ("openclaw", "claude", "codex", "root")
 
 # What a shell starts in the background ignores Ctrl+C, and so does all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -56,12 +56,18 @@ class PostgresServer:
     """Started at once. `kill`, `stop` and `start` again work on the same data folder."""
 
     def __init__(
-        self, binaries: Path, settings: dict[str, str] | None = None, *, namespace: str = ""
+        self,
+        binaries: Path,
+        settings: dict[str, str] | None = None,
+        *,
+        namespace: str = "",
+        within: Path | None = None,
     ) -> None:
-        """`namespace`: the network namespace in which it listens."""
+        """`namespace`: the network namespace in which it listens. `within`: the folder for its own
+        folder."""
         # Not in the folder of the tests: the path of a socket has 107 bytes at most, and the
         # user below may not pass through a folder that is root's alone.
-        self.folder = Path(tempfile.mkdtemp(prefix="trunkline-postgres-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="trunkline-postgres-", dir=within))
         # PostgreSQL refuses to run as root. "nobody" exists everywhere and owns nothing.
         self._user = None if os.geteuid() else _nobody()
         if self._user is not None:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -34,9 +34,10 @@ _TASK_NOT_FOUND, _UNSUPPORTED = -32001, -32004
 class Refused(Exception):
     """An answer that is an error, and so no acknowledgement."""
 
-    def __init__(self, status: int, error: dict[str, Any]) -> None:
+    def __init__(self, status: int, error: dict[str, Any], headers: Mapping[str, str]) -> None:
         super().__init__(status, error)
         self.status = status
+        self.retry_after = headers.get("retry-after")
         self.code = error.get("code")
 
     @property
@@ -304,7 +305,7 @@ class ClusterClient:
         request = build_request("POST", self._url(agent), HEADERS | (headers or {}), body)
         async with asyncio.timeout(_CALL_S):
             answer = await self._http.fetch(request, LIMITS, max_bytes=1 << 30)
-        return _result(answer.status, answer.body)
+        return _result(answer.status, answer.body, answer.headers)
 
     async def _read(
         self,
@@ -326,7 +327,7 @@ class ClusterClient:
         response = await self._http.open(request, LIMITS, within_s=_CALL_S)
         try:
             if response.media_type != SSE:
-                _result(response.status, await response.body(1 << 30))
+                _result(response.status, await response.body(1 << 30), response.headers)
             parser = Parser()
             while wants > 0 and (chunk := await self._chunk(response, seen.get(after))):
                 for event in parser.feed(chunk):
@@ -351,13 +352,13 @@ class ClusterClient:
             raise
 
 
-def _result(status: int, body: bytes) -> Any:
+def _result(status: int, body: bytes, headers: Mapping[str, str]) -> Any:
     try:
         answer = msgspec.json.decode(body)
     except msgspec.DecodeError:
-        raise Refused(status, {"message": body.decode(errors="replace")}) from None
+        raise Refused(status, {"message": body.decode(errors="replace")}, headers) from None
     if "result" not in answer:
-        raise Refused(status, answer.get("error") or answer)
+        raise Refused(status, answer.get("error") or answer, headers)
     return answer["result"]
 
 

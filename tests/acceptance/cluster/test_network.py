@@ -15,7 +15,7 @@ from tests.postgres.namespace import HAS_NAMESPACES, namespace
 
 
 @HAS_NAMESPACES
-@pytest.mark.netns
+@pytest.mark.root
 @pytest.mark.timeout(900)
 async def test_cables_are_pulled(tmp_path: Path) -> None:
     """For 30 seconds each, with the lease that gateways have unless they are told."""

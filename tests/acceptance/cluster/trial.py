@@ -43,6 +43,15 @@ class Link(Protocol):
     def thaw(self) -> None: ...
 
 
+class Disk(Protocol):
+    """What the database keeps its files on."""
+
+    def fill(self) -> None: ...
+
+    def empty(self) -> None:
+        """Have space again. The database runs afterwards."""
+
+
 class Trial(Struct, kw_only=True):
     nodes: Nodes
     # Every task in the store.
@@ -54,6 +63,7 @@ class Trial(Struct, kw_only=True):
     proxies: Sequence[DatabaseProxy] = ()
     # For each node.
     links: Sequence[Link] = ()
+    disk: Disk | None = None
     # How long a node stands still, or is cut off.
     pause_s: float = 0.0
     # Seconds until the work of nodes was taken over that were killed or stopped.
@@ -70,7 +80,8 @@ class Trial(Struct, kw_only=True):
         """What to do, one after the other.
 
         `kill`, `stop` (SIGTERM), `pause` (SIGSTOP) and `cut off` (from the database) are for a
-        node; `database` restarts the database, and `lose` loses an answer or a connection.
+        node; `database` restarts the database, `full disk` leaves it no space for a while, and
+        `lose` loses an answer or a connection.
         """
         nodes = self.nodes
         await nodes.start()
@@ -118,6 +129,9 @@ class Trial(Struct, kw_only=True):
             await self.restart_database()
             self._disturbed_at = time.monotonic()
             return
+        if what == "full disk":
+            await self._fill_disk()
+            return
         if what == "lose":
             # Not of a node that is about to start: it ends when it cannot open its store.
             if self.nodes.up:
@@ -140,6 +154,21 @@ class Trial(Struct, kw_only=True):
         reviving = group.create_task(do(node, checker))
         self._reviving.add(reviving)
         reviving.add_done_callback(self._reviving.discard)
+
+    async def _fill_disk(self) -> None:
+        """Until every node refuses requests for it."""
+        assert self.disk is not None
+        # A node does not start without its store.
+        for task in list(self._reviving):
+            await task
+        await asyncio.to_thread(self.disk.fill)
+        try:
+            await asyncio.gather(*map(self._refuses, self.nodes.all))
+        finally:
+            await asyncio.to_thread(self.disk.empty)
+        for node in self.nodes.all:
+            await eventually(partial(self._is_ready, node))
+        self._disturbed_at = time.monotonic()
 
     async def _kill(self, node: GatewayProcess, checker: ClusterClient) -> None:
         await self.nodes.kill(node)
@@ -186,7 +215,7 @@ class Trial(Struct, kw_only=True):
                 # It was not sure yet.
                 return False
             except Refused as refused:
-                return refused.status == 503
+                return (refused.status, refused.retry_after is not None) == (503, True)
             raise AssertionError("accepted without a database")
 
         await eventually(is_refused)
