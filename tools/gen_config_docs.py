@@ -11,6 +11,7 @@ from msgspec.structs import FieldInfo, fields
 
 from trunkline.config.called_agents import CredentialSettings
 from trunkline.config.secret import Secret
+from trunkline.hub.agent_limits import AgentLimits
 from trunkline.model.profile import ProfileKeys
 from trunkline.settings import schema
 from trunkline.settings.agent_card import (
@@ -76,6 +77,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ('[agents."OWNER/SLUG".provider]', ProviderSettings),
     ('[[agents."OWNER/SLUG".extensions]]', ExtensionSettings),
     ('[agents."OWNER/SLUG".extended_card]', ExtendedCardSettings),
+    ('[agents."OWNER/SLUG".limits]', AgentLimits),
     ("[targets.ALIAS]", TargetSettings),
     ("[remote]", RemoteSettings),
     ("[hub]", HubSettings),

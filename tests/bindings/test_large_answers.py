@@ -79,7 +79,7 @@ async def test_a_reference_of_somebody_else_is_a_text(world: World) -> None:
     """Whoever learned one, by whatever way, gets nothing for it."""
     alice, bob = world.client("jsonrpc-1.0"), world.client("jsonrpc-1.0", "bob")
     await alice.run(TEXT)
-    entries = await world.runtime._store.entries(
+    entries = await world.runtime.store.entries(
         (await alice.list())["tasks"][0]["id"], after=0, limit=9
     )
     stolen = next(entry.body for entry in entries if MARK in entry.body)

@@ -169,7 +169,7 @@ async def test_an_idle_gateway_notices_that_its_files_are_gone(
     async with world_on(path, kind) as world:
         await world.client("jsonrpc-1.0").run("ask which?")
         damage(path)
-        await world.runtime._store.check()
+        await world.runtime.store.check()
         status, text = await readiness(world)
         assert status == 503
         assert "store" in text
@@ -312,14 +312,14 @@ async def test_a_full_disk_shows_until_a_write_succeeds(
             assert (await readiness(world))[0] == 503
             await entered_refused(client, path)
             # It is no better after the next look.
-            await world.runtime._store.check()
+            await world.runtime.store.check()
             status, text = await readiness(world)
             assert status == 503
             assert "continues by itself" in text
             assert str(path) not in text
             assert (await client.get(before["id"]))["id"] == before["id"]
         # Nobody writes anything, and the gateway finds out by itself.
-        await world.runtime._store.check()
+        await world.runtime.store.check()
         assert await readiness(world) == (200, "ready\n")
         assert (await client.run("say after"))["status"]["state"] == "TASK_STATE_COMPLETED"
     failed, recovered = store_lines(caplog)

@@ -25,6 +25,7 @@ from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.backends.python import Agent
 from trunkline.background import next_pass
 from trunkline.config.secret import secrets_in
+from trunkline.hub.limits import Place
 from trunkline.model.card import AgentSkill
 from trunkline.model.errors import (
     AgentExists,
@@ -34,6 +35,7 @@ from trunkline.model.errors import (
     Unavailable,
 )
 from trunkline.model.handles import folded
+from trunkline.model.profile import Profile
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.ports.directory import Listing, Standing
@@ -116,6 +118,15 @@ class AgentDirectory:
     async def is_online(self, handle: str) -> bool:
         entry = self._entries.get(handle)
         return entry is not None and await self._presences.is_online(entry.agent)
+
+    def place_of(self, handle: str) -> Place:
+        """Where the tasks of the agent are; the main store for one that is not published."""
+        entry = self._entries.get(handle)
+        if entry is not None:
+            runtime = entry.runtime
+        else:
+            runtime = self._runtimes.at(self.settings.store, adopting="")
+        return Place(runtime.store, runtime.is_shared)
 
     def configured(self, handle: str) -> str:
         """The handle of the agent that was published without a registry and has this handle, but
@@ -439,6 +450,12 @@ def _listing(entry: _Entry, base_url: str) -> Listing:
     )
 
 
+def _profile(settings: AgentSettings) -> Profile:
+    """The profile of the agent, with the keys that its limits replace."""
+    keys = {} if settings.limits is None else settings.limits.profile_keys()
+    return changed(settings.own_profile(), **keys)
+
+
 def _published(
     handle: str, settings: AgentSettings, backend: Backend, code: Agent | None
 ) -> PublishedAgent:
@@ -456,7 +473,7 @@ def _published(
         # The media types of every skill count too, because a message does not name its skill.
         input_modes=tuple(dict.fromkeys(accepted)),
         output_modes=tuple(dict.fromkeys(produced)),
-        profile=settings.own_profile(),
+        profile=_profile(settings),
         agent_id=settings.agent_id,
         account_id=settings.account_id,
     )

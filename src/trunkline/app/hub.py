@@ -7,6 +7,7 @@ from starlette.requests import Request
 
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
+from trunkline.app.limits import LimitParts
 from trunkline.app.registry import RegistryParts
 from trunkline.app.runtimes import Runtimes
 from trunkline.hub.about_api import AboutApi
@@ -34,7 +35,6 @@ class Hub:
     def __init__(self, settings: HubSettings, *, clock: Clock) -> None:
         self.settings = settings
         self.changes = HubChanges(clock)
-        self.gate = HubGate()
         self.tokens = Tokens(self.changes, clock=clock, style=settings.style)
         self._tokens_in_use = TokenAuthenticator(self.tokens, self.changes, clock=clock)
         self.authenticators: tuple[Authenticator, ...] = (self._tokens_in_use,)
@@ -47,6 +47,8 @@ class Hub:
             bearer_format=f"{prefix}_sess_<32hex>",
         )
         self.api.add(*about.routes())
+        self.limits = LimitParts(settings, self.registry.registry, clock=clock)
+        self.gate = HubGate(limits=self.limits.limiter)
         self._front: Front | None = None
         self._is_open = False
 
@@ -56,7 +58,8 @@ class Hub:
 
     def connect(self, front: Front, directory: AgentDirectory) -> None:
         self._front = front
-        self.api.add(*self.registry.connect(directory).routes())
+        self.limits.connect(directory)
+        self.api.add(*self.registry.connect(directory, figures=self.limits.figures).routes())
         front.application.mount(PREFIX, partial(serve_with, self.api))
 
     async def open(self, runtimes: Runtimes, settings: Settings) -> None:
@@ -69,6 +72,7 @@ class Hub:
         self._is_open = True
         self._tokens_in_use.start()
         await self.registry.registry.open()
+        self.limits.open(runtimes)
 
     async def open_alone(self, store: Store, settings: Settings) -> None:
         """Work on an open store without a gateway, for a command of an operator. `connect` is not
@@ -83,6 +87,7 @@ class Hub:
         return AgentCommands(registry=parts.registry, changes=parts.agents, views=parts.views)
 
     async def close(self) -> None:
+        await self.limits.close()
         await self.registry.registry.close()
         if self._is_open:
             await self._tokens_in_use.close()

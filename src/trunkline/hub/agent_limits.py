@@ -44,6 +44,13 @@ class AgentLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         int,
         doc("Cost units that a query reserves until its turn has ended.", ge=0, le=_MAX_COST),
     ] = 1
+    cost_unit: Annotated[
+        Literal["tokens", "micro_usd"],
+        doc(
+            "Unit of the cost that backends report with the end of a turn: tokens, or millionths "
+            "of a US dollar. A turn without a report costs its estimate."
+        ),
+    ] = "tokens"
     rate_per_caller: Annotated[
         Rate | None,
         doc(
@@ -100,6 +107,7 @@ class LimitsBody(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkno
     daily_budget_per_token: int | UnsetType | None = UNSET
     daily_budget_cost: int | UnsetType | None = UNSET
     cost_estimate: int | UnsetType = UNSET
+    cost_unit: Literal["tokens", "micro_usd"] | UnsetType = UNSET
     rate_per_caller: int | UnsetType | None = UNSET
     rate_window_s: int | UnsetType = UNSET
     concurrency_cap: int | UnsetType = UNSET

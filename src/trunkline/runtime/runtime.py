@@ -85,7 +85,7 @@ class Runtime:
         with the others that share the store. `participants` are the features that come back with
         their tasks, by the kind of their records. `due_kinds` is the due work of features that the
         runtime does not know. `gateway` names the gateway in call chains, alike at all nodes."""
-        self._store = store
+        self.store = store
         self._clock = clock
         self.main = main or MainStore.own(store, clock=clock, ids=ids)
         self.agents = {agent.handle: agent for agent in agents}
@@ -277,7 +277,7 @@ class Runtime:
     def problems(self) -> list[str]:
         """The reasons why this runtime should get no traffic now, for `/readyz`."""
         found = [] if self.is_ready else ["starting or shutting down"]
-        if problem := self._store.problem:
+        if problem := self.store.problem:
             found.append(problem)
         if stuck := self._housekeeping.stuck_commits:
             found.append(stuck)
@@ -294,13 +294,13 @@ class Runtime:
         yield "trunkline_lanes_owned", "Lanes that this node owns.", lanes
         yield "trunkline_lanes_taken_over_total", "Lanes taken over from others.", taken_over
         yield "trunkline_appends_fenced_total", "Commits refused as a former owner's.", fenced
-        for part in (self._store, self.ownership.cluster):
+        for part in (self.store, self.ownership.cluster):
             if isinstance(part, Measured):
                 yield from part.figures()
 
     async def open(self) -> None:
-        await self._store.open()
-        await require_whole(self._store)
+        await self.store.open()
+        await require_whole(self.store)
         await self._housekeeping.start()
         self.due.start()
         for agent in self.agents.values():
@@ -319,10 +319,10 @@ class Runtime:
             return
         outcomes: Counter[Recovery] = Counter()
         to_run: list[tuple[PublishedAgent, LiveTask]] = []
-        for scope, task_id in await self._store.unfinished():
+        for scope, task_id in await self.store.unfinished():
             live = self.registry.live(scope, task_id)
             if (live is None or live.is_orphan) and handle in ("", scope.agent):
-                stored = await self._store.get(scope, task_id)
+                stored = await self.store.get(scope, task_id)
                 if stored is not None:
                     outcomes[await self._recover_stored(stored, to_run)] += 1
         self.follow_ups.requeue(to_run)
@@ -428,7 +428,7 @@ class Runtime:
         for agent in (*self.agents.values(), *self.publishing.leaving):
             await agent.backend.close()
         self.publishing.leaving.clear()
-        await self._store.close()
+        await self.store.close()
 
     def settled(self, live: LiveTask) -> None:
         if live.keys:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value, shown
+from trunkline.hub.agent_limits import AgentLimits
 from trunkline.model.handles import EVERY, HANDLE, folded
 from trunkline.protocol.rest_routes import RESERVED_TENANTS
 from trunkline.settings.agent_card import (
@@ -137,6 +138,10 @@ class AgentSettings(ProfileSettings, frozen=True, kw_only=True, forbid_unknown_f
     ] = ""
     agent_id: Annotated[str, doc("Name of the agent in its session keys. Empty: the slug.")] = ""
     account_id: Annotated[str, doc("Account that the backend is told. Empty: the handle.")] = ""
+    limits: Annotated[
+        AgentLimits | None,
+        doc("Budgets, rates and claims of the agent, which the hub counts. Absent: none."),
+    ] = None
     store: Annotated[
         StoreSettings | None,
         doc("Store of this agent, with the keys of `[store]`. Absent: `[store]`."),

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from trunkline.config import doc
+from trunkline.hub.agent_limits import Rate
 
 
 class HubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -19,6 +20,16 @@ class HubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             "`_clawborrator`)."
         ),
     ] = "trunkline"
+    rate_per_caller: Annotated[
+        Rate | None,
+        doc(
+            "Maximum number of queries of one caller to one agent in each window, for agents "
+            "without a rate of their own. Absent: no limit."
+        ),
+    ] = None
+    rate_window_s: Annotated[
+        int, doc("Length in seconds of the windows of `rate_per_caller`.", ge=1, le=86_400)
+    ] = 60
     owner_backends: Annotated[
         tuple[str, ...],
         doc(

@@ -71,6 +71,7 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from cluster_problems(settings.cluster)
     yield from target_problems(settings.targets, settings.remote)
     yield from _tool_problems(settings)
+    yield from _limit_problems(settings)
 
 
 def _public_url_problems(settings: Settings) -> Iterator[Problem]:
@@ -129,6 +130,27 @@ def _stores(settings: Settings) -> Iterator[tuple[Path, StoreSettings]]:
     for handle, store in owns.items():
         if store is not None:
             yield ("agents", handle, "store"), store
+
+
+def _limit_problems(settings: Settings) -> Iterator[Problem]:
+    for handle, agent in settings.agents.items():
+        if agent.limits is None:
+            continue
+        path = ("agents", handle, "limits")
+        if settings.hub is None:
+            yield Problem(
+                path,
+                "the hub counts what callers use, and it is off",
+                "Add the table [hub], or remove the limits.",
+                reads=(("hub",),),
+            )
+        elif agent.max_concurrency:
+            yield Problem(
+                ("agents", handle, "max_concurrency"),
+                f"limits.concurrency_cap = {agent.limits.concurrency_cap} replaces it",
+                "Remove it, and set concurrency_cap.",
+                reads=((*path, "concurrency_cap"),),
+            )
 
 
 def _tool_problems(settings: Settings) -> Iterator[Problem]:

@@ -51,7 +51,7 @@ async def test_the_first_entry_of_an_outbox_opens_the_main_store(tmp_path: Path)
     made = gateway(tmp_path, clock)
     await made.runtimes.open()
     (runtime,) = made.runtimes
-    store = runtime._store
+    store = runtime.store
     assert "main.db" not in names(tmp_path)
     for task_id in ("a", "b"):
         await count_a_task(runtime, store, task_id)
@@ -72,7 +72,7 @@ async def test_entries_wait_while_another_process_has_the_main_store(tmp_path: P
     made = gateway(tmp_path, clock)
     await made.runtimes.open()
     (runtime,) = made.runtimes
-    store = runtime._store
+    store = runtime.store
     async with opened(lambda _: SqliteStore(tmp_path / "main.db"), "") as other:
         await count_a_task(runtime, store, "a")
         for _ in range(3):
