@@ -59,8 +59,7 @@ async def test_h_05_an_agent_has_its_values_and_defaults() -> None:
             "cardPath": "/api/a2a/v1/agents/acme/echo/agent-card.json",
         }
         assert {key: agent[key] for key in wanted} == wanted
-        # The hub counts no queries here, so it does not say how many there were.
-        assert "queriesToday" not in agent
+        assert (agent["queriesToday"], agent["queriesAllTime"]) == (0, 0)
         card = (await world.card("acme/echo")).json()
         assert (card["name"], card["skills"][0]["id"]) == ("Rust expert", "ask")
         again = (await world.call("GET", "/agents/by-handle/ACME/Echo")).json()

@@ -123,6 +123,7 @@ async def test_the_card_has_the_block_of_the_hub() -> None:
         assert card["_trunkline"] == {
             "handle": "acme/echo",
             "ownerLogin": "acme",
+            "queriesToday": 0,
             "dailyBudget": 7,
             "online": True,
             "isolated": True,
