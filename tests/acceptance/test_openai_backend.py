@@ -186,7 +186,7 @@ async def test_nobody_is_there(make: Make) -> None:
         for pause_s in (0.2, 0.4):
             await clock.wait_until_sleeping()
             await clock.advance(pause_s)
-    assert run.result() == [Failed("The model server cannot be reached.")]
+    assert run.result() == [Failed("The model server cannot be reached.", is_unreachable=True)]
 
 
 async def test_a_busy_server_is_asked_again_when_it_says(make: Make, model: FakeModel) -> None:

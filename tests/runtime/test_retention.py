@@ -47,6 +47,25 @@ async def test_d24_x03_tasks_go_once_they_ended_long_enough_ago(store: str, tmp_
 
 
 @pytest.mark.parametrize("store", STORES)
+async def test_x03_an_ended_task_is_not_found_any_more_even_before_it_is_deleted(
+    store: str, tmp_path: Path
+) -> None:
+    async with world(store=STORES[store](tmp_path), retention_s=100.0) as w:
+        ended, asked = await w.send("say one"), await w.send("ask size?")
+        w.clock.jump(100)
+        assert (await w.get(ended.id)).id == ended.id
+        w.clock.jump(1)
+        for use in (w.get(ended.id), w.cancel(ended.id), w.send("say more", task=ended.id)):
+            with pytest.raises(TaskNotFound):
+                await use
+        assert (await w.get(asked.id)).status.state is TaskState.INPUT_REQUIRED
+        # A clock that was wrong hides tasks and deletes none.
+        assert {ended.id, asked.id} <= await ids(w)
+        w.clock.jump(-50)
+        assert (await w.get(ended.id)).id == ended.id
+
+
+@pytest.mark.parametrize("store", STORES)
 async def test_x03_only_so_many_ended_tasks_are_kept(store: str, tmp_path: Path) -> None:
     kept = STORES[store](tmp_path)
     async with world(store=kept, retention_s=0.0, retention_max_tasks=3) as w:

@@ -89,7 +89,7 @@ def _hub_style(agent: AgentSettings, *, is_v03: bool) -> Iterator[Contradiction]
             "wire_style",
             f'is of requests that state no version, and {key} = "{getattr(agent, key)}" takes '
             "them for A2A 0.3",
-            'Leave out dialect and default_version, or set wire_style = "standard".',
+            'Set wire_style = "standard", or leave dialect and default_version out.',
             key,
         )
     if agent.agent_style != "task-generating":

@@ -18,10 +18,12 @@ from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.backend import OpenClawBackend
 from trunkline.backends.openclaw.doctor import check_openclaw
 from trunkline.clock import SystemClock
-from trunkline.model.outputs import Failed, Output
+from trunkline.model.outputs import Failed, Note, Output
 from trunkline.testing import FakeSession, answer_text
 
-UNREACHABLE = Failed("The agent cannot be reached now; send the message again later.")
+UNREACHABLE = Failed(
+    "The agent cannot be reached now; send the message again later.", is_unreachable=True
+)
 
 
 @pytest.fixture
@@ -114,6 +116,9 @@ async def test_an_openclaw_that_is_not_there_fails_the_turn_in_time() -> None:
     address = Address(url="ws://127.0.0.1:9", token=TOKEN, unreachable_s=0.5)
     backend = OpenClawBackend(address, clock=SystemClock())
     outputs = await outputs_of(backend, a_turn("hello"))
+    waiting = outputs[0]
+    assert isinstance(waiting, Note)
+    assert waiting.is_unreachable
     assert outputs[-1] == UNREACHABLE
     await backend.close()
 

@@ -160,5 +160,6 @@ async def test_http_failures(over_http: Backend, claw: Claw) -> None:
     await wrong.close()
     gone = make(settings(claw, surface="http", url="http://127.0.0.1:9"), RESOURCES)
     [failed] = await outputs_of(gone, a_turn("hello"))
-    assert failed == Failed("The agent cannot be reached now; send the message again later.")
+    told = "The agent cannot be reached now; send the message again later."
+    assert failed == Failed(told, is_unreachable=True)
     await gone.close()

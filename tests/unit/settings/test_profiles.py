@@ -79,6 +79,17 @@ def test_keys_of_later_features_are_refused_as_not_available(key: str) -> None:
             "cancel_terminal",
             'cancel = "unsupported"',
         ),
+        (
+            {"wire_style": "hub", "agent_style": "task-generating", "default_version": "0.3"},
+            "wire_style",
+            "takes them for A2A 0.3",
+        ),
+        (
+            {"profile": "hub", "dialect": "v0.3", "default_version": "0.3"},
+            "wire_style",
+            'dialect = "v0.3"',
+        ),
+        ({"wire_style": "hub"}, "wire_style", "no form for a message"),
         ({"promote_after_ms": 5}, "promote_after_ms", "may stay without a task"),
         ({"result_in": ["artifact", "history"]}, "result_in", "message of the status"),
         ({"result_in": []}, "result_in", "needs a place"),
