@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -71,7 +71,7 @@ class AboutApi:
             name="get_openapi",
             summary="Get this reference as an OpenAPI document.",
             handle=self._document,
-            result=dict,
+            result=dict[str, Any],
             is_public=True,
             tag=_TAG,
         )

@@ -22,8 +22,8 @@ MAX_BODY_BYTES: Final = 256 * 1024
 _MAX_DEPTH: Final = 32
 # A text of the client may be in an error. The answer must not grow with the request.
 _SHOWN: Final = 200
-_INTEGERS: Final = range(-(2**63), 2**63)
-_DIGITS: Final = len(str(_INTEGERS.start))
+INTEGERS: Final = range(-(2**63), 2**63)
+_DIGITS: Final = len(str(INTEGERS.start))
 
 
 class _TooLarge:
@@ -61,9 +61,12 @@ def read_query(query: bytes, kind: type[Struct]) -> Any:
         raise _violation(error) from None
     for name, field in fields.items():
         value = getattr(found, field.name)
+        if value is None and name in given:
+            # msgspec takes the text `null` for none at all.
+            raise _at(name, "must be left out, or have a value")
         if isinstance(value, float) and not math.isfinite(value):
             raise _at(name, "must be a finite number")
-        if isinstance(value, int) and value not in _INTEGERS:
+        if isinstance(value, int) and value not in INTEGERS:
             raise _at(name, "must be an integer of at most 64 bits")
     return found
 
@@ -143,7 +146,7 @@ def _integer(text: str) -> int | _TooLarge:
     if len(text) > _DIGITS:
         return _TOO_LARGE
     number = int(text)
-    return number if number in _INTEGERS else _TOO_LARGE
+    return number if number in INTEGERS else _TOO_LARGE
 
 
 def _constant(text: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from trunkline.hub.api_input import INTEGERS
 from trunkline.hub.openapi import Json
 
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
@@ -42,7 +43,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     # The types of the body and the result, as `Field.kind` has them; empty for none.
     body: str
     body_media_type: str
-    # A body in JSON.
+    # A body in JSON; empty where no member is required.
     example: str
     status: str
     result: str
@@ -165,7 +166,8 @@ _BOUNDS: Final[Mapping[str, str]] = {
 
 def _bounds(schema: Json) -> Iterator[str]:
     for name, text in _BOUNDS.items():
-        if name in schema:
+        # Every integer has the bounds of 64 bits.
+        if name in schema and schema[name] not in (INTEGERS.start, INTEGERS.stop - 1):
             yield text.format(schema[name])
 
 
@@ -174,7 +176,7 @@ def _example(content: Json, document: Json) -> str:
     if "example" in content:
         return json.dumps(content["example"], ensure_ascii=False)
     made = example_of(content["schema"], document["components"]["schemas"])
-    return json.dumps(made, ensure_ascii=False)
+    return json.dumps(made, ensure_ascii=False) if made else ""
 
 
 def example_of(schema: Json, components: Mapping[str, Json], depth: int = 0) -> Any:
@@ -195,7 +197,7 @@ def example_of(schema: Json, components: Mapping[str, Json], depth: int = 0) -> 
         case "array":
             return []
         case "integer" | "number":
-            return schema.get("minimum", 1)
+            return max(1, schema.get("minimum", 1))
         case "boolean":
             return False
         case _:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from trunkline.hub.api import PREFIX, Route
-from trunkline.hub.api_input import JSON
+from trunkline.hub.api_input import INTEGERS, JSON
 from trunkline.hub.api_paths import parameter, parameters_of
 
 Json: TypeAlias = dict[str, Any]
@@ -110,6 +110,8 @@ def document(routes: Iterable[Route], *, cookie: str, bearer_format: str) -> Jso
     schemas, components = msgspec.json.schema_components(
         types, ref_template=f"{_SCHEMAS}{{name}}", schema_hook=_unknown
     )
+    for schema in (*schemas, *components.values()):
+        _bound_integers(schema)
     by_type = list(zip(types, schemas, strict=True))
     paths: dict[str, Json] = {}
     for route in table:
@@ -182,6 +184,24 @@ def _contents(route: Route) -> Iterable[Any]:
 def _unknown(kind: type) -> Json:
     """For a type that only its own encoder knows, such as a secret: a text."""
     return {"type": "string", "title": kind.__name__}
+
+
+def _bound_integers(schema: Any) -> None:
+    """What `api_input` refuses for every type."""
+    if isinstance(schema, list):
+        for each in schema:
+            _bound_integers(each)
+    elif isinstance(schema, dict):
+        if schema.get("type") == "integer":
+            schema.setdefault("format", "int64")
+            if "exclusiveMinimum" not in schema:
+                schema.setdefault("minimum", INTEGERS.start)
+            if "exclusiveMaximum" not in schema:
+                schema.setdefault("maximum", INTEGERS.stop - 1)
+        for name, inner in schema.items():
+            # The values of these are JSON of the client, and no schemas.
+            if name not in ("default", "examples", "enum", "const"):
+                _bound_integers(inner)
 
 
 def _schema(kind: Any, by_type: Sequence[tuple[Any, Json]]) -> Json:

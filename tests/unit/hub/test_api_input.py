@@ -18,6 +18,7 @@ class Query(Struct, frozen=True, kw_only=True, rename="camel"):
     mine: bool = False
     share: float = 0.0
     q: str | None = None
+    day: int | None = None
 
 
 class StrictQuery(Query, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -40,6 +41,7 @@ def test_a_query_is_read_by_its_type() -> None:
     query = read_query(b"pageSize=5&mine=true&share=0.5&q=a+b&other=1&other=2", Query)
     assert query == Query(page_size=5, mine=True, share=0.5, q="a b")
     assert read_query(b"", Query) == Query()
+    assert read_query(b"q=null", Query) == Query(q="null")
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,7 @@ def test_a_query_is_read_by_its_type() -> None:
         (b"pageSize=" + b"9" * 5_000, "pageSize"),
         (b"pageSize=99999999999999999999", "pageSize"),
         (b"mine=perhaps", "mine"),
+        (b"day=null", "day"),
         (b"share=nan", "share"),
         (b"share=inf", "share"),
         (b"share=1e999", "share"),

@@ -65,7 +65,13 @@ def test_parameters_have_their_place_type_and_need() -> None:
         "name": "pageSize",
         "in": "query",
         "description": "Agents in a page.",
-        "schema": {"type": "integer", "minimum": 1, "maximum": 100, "default": 20},
+        "schema": {
+            "type": "integer",
+            "format": "int64",
+            "minimum": 1,
+            "maximum": 100,
+            "default": 20,
+        },
     }
     # A query cannot say null.
     assert by_name["owner"]["schema"] == {"type": "string"}
@@ -87,6 +93,12 @@ def test_types_are_components_and_those_of_queries_are_not() -> None:
     assert content == {"schema": {"$ref": "#/components/schemas/Agent"}}
     listed = whole["paths"]["/api/v1/agents"]["get"]["responses"]["200"]["content"]
     assert listed["application/json"]["schema"]["type"] == "array"
+
+
+def test_integers_have_the_bounds_that_are_checked() -> None:
+    schemas = made(route("POST", "/a", body=NewAgent))["components"]["schemas"]
+    limit = schemas["Part"]["properties"]["dayLimit"]
+    assert (limit["minimum"], limit["maximum"]) == (0, 2**63 - 1)
 
 
 def test_a_struct_that_is_a_query_and_a_result_stays_a_component() -> None:
