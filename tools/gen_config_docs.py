@@ -12,6 +12,8 @@ from msgspec.structs import FieldInfo, fields
 from trunkline.config.called_agents import CredentialSettings
 from trunkline.config.secret import Secret
 from trunkline.hub.agent_limits import AgentLimits
+from trunkline.hub.sign_in_settings import ProviderSettings as SignInProvider
+from trunkline.hub.sign_in_settings import SignInSettings
 from trunkline.model.profile import ProfileKeys
 from trunkline.settings import schema
 from trunkline.settings.agent_card import (
@@ -81,6 +83,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("[targets.ALIAS]", TargetSettings),
     ("[remote]", RemoteSettings),
     ("[hub]", HubSettings),
+    ("[hub.sign_in]", SignInSettings),
     ("[network]", NetworkSettings),
 )
 
@@ -144,6 +147,11 @@ def reference() -> str:
         "## Credentials\n\nThe `credentials` of a target are a table with one of these kinds.\n"
     )
     parts += [_of_kind(cls) for cls in get_args(CredentialSettings)]
+    parts.append(
+        "## Sign-in providers\n\nEach table `[hub.sign_in.providers.NAME]` is of one of these "
+        "kinds.\n"
+    )
+    parts += [_of_kind(cls) for cls in get_args(SignInProvider)]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -208,7 +216,7 @@ def _default(field: FieldInfo) -> str:
     value = default_of(field)
     if value is NODEFAULT:
         return "required"
-    if value is None or value in ("", (), {}):
+    if value is None or isinstance(value, Struct) or value in ("", (), {}):
         return "–"
     return f"`{json.dumps(value)}`"
 

@@ -10,6 +10,7 @@ from tools.gen_cli_docs import commands, render
 from tools.gen_config_docs import SECTIONS, profile_reference, reference
 
 from trunkline.config.called_agents import CredentialSettings
+from trunkline.hub.sign_in_settings import ProviderSettings as SignInProvider
 from trunkline.model.errors import ConfigError
 from trunkline.model.profile import ProfileKeys
 from trunkline.settings import Settings, StoreSettings, effective, load, schema
@@ -34,7 +35,7 @@ def structs(kind: Any) -> set[type[Struct]]:
 
 def test_every_table_of_the_settings_has_a_section() -> None:
     documented = {cls for _, cls in SECTIONS} | set(get_args(BackendSettings)) | {Settings}
-    documented |= set(get_args(CredentialSettings))
+    documented |= set(get_args(CredentialSettings)) | set(get_args(SignInProvider))
     assert structs(Settings) == documented
     assert {ServerSettings, StoreSettings, AuthSettings, ApiKey, AgentSettings} <= documented
 

@@ -98,7 +98,7 @@ def build(
     if settings.hub is not None:
         if gate is not None:
             raise ConfigError("hub: the hub has a gate of its own. Remove the table [hub].")
-        hub = Hub(settings.hub, clock=clock)
+        hub = Hub(settings.hub, gateway=settings, base_url=base_url, clock=clock)
         authenticators = (*hub.authenticators, *authenticators)
         gate = hub.gate
     runtimes = Runtimes(

@@ -10,6 +10,7 @@ from trunkline.app.front import Front
 from trunkline.app.limits import LimitParts
 from trunkline.app.registry import RegistryParts
 from trunkline.app.runtimes import Runtimes
+from trunkline.app.sign_in import HubSignIn
 from trunkline.hub.about_api import AboutApi
 from trunkline.hub.agent_commands import AgentCommands
 from trunkline.hub.api import PREFIX, Api
@@ -17,6 +18,7 @@ from trunkline.hub.changes import CHANGE, TOPIC, HubChanges
 from trunkline.hub.gate import HubGate
 from trunkline.hub.token_authenticator import TokenAuthenticator
 from trunkline.hub.tokens import Tokens
+from trunkline.model.handles import folded
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
@@ -32,13 +34,26 @@ class Hub:
     """Made before the runtimes, which take its gate and its due work; `connect` comes after the
     front and the directory are there, and `open` after the runtimes are open."""
 
-    def __init__(self, settings: HubSettings, *, clock: Clock) -> None:
+    def __init__(
+        self, settings: HubSettings, *, gateway: Settings, base_url: str, clock: Clock
+    ) -> None:
         self.settings = settings
         self.changes = HubChanges(clock)
         self.tokens = Tokens(self.changes, clock=clock, style=settings.style)
         self._tokens_in_use = TokenAuthenticator(self.tokens, self.changes, clock=clock)
         self.authenticators: tuple[Authenticator, ...] = (self._tokens_in_use,)
         self.api = Api(identify=self._identify, realm="trunkline")
+        self._configured = gateway
+        self.sign_in = HubSignIn(
+            settings.sign_in,
+            changes=self.changes,
+            tokens=self.tokens,
+            clock=clock,
+            base_url=base_url,
+            is_owner=self._is_owner,
+            identify=self._identify,
+            allow_private=gateway.network.allow_private_addresses,
+        )
         self.registry = RegistryParts(settings, self.changes, clock=clock)
         prefix = "cw" if settings.style == "clawborrator" else "tl"
         about = AboutApi(
@@ -51,15 +66,22 @@ class Hub:
         self.gate = HubGate(limits=self.limits.limiter)
         self._front: Front | None = None
         self._is_open = False
+        self._directory: AgentDirectory | None = None
 
     def due_kinds(self) -> Sequence[DueKind]:
         """The due work of the main store."""
-        return (DueKind(name=CHANGE, handle=_forget), *self.tokens.due_kinds())
+        return (
+            DueKind(name=CHANGE, handle=_forget),
+            *self.tokens.due_kinds(),
+            *self.sign_in.due_kinds(),
+        )
 
     def connect(self, front: Front, directory: AgentDirectory) -> None:
         self._front = front
         self.limits.connect(directory)
         self.api.add(*self.registry.connect(directory, figures=self.limits.figures).routes())
+        self._directory = directory
+        self.api.add(*self.sign_in.routes())
         front.application.mount(PREFIX, partial(serve_with, self.api))
 
     async def open(self, runtimes: Runtimes, settings: Settings) -> None:
@@ -88,10 +110,18 @@ class Hub:
 
     async def close(self) -> None:
         await self.limits.close()
+        await self.sign_in.close()
         await self.registry.registry.close()
         if self._is_open:
             await self._tokens_in_use.close()
         await self.changes.close()
+
+    def _is_owner(self, name: str) -> bool:
+        settings = self._configured if self._directory is None else self._directory.settings
+        prefix = folded(f"{name}/")
+        return any(folded(handle).startswith(prefix) for handle in settings.agents) or any(
+            row.key.startswith(prefix) for row in self.registry.registry.rows()
+        )
 
     async def _identify(self, request: Request) -> Principal | None:
         """None for a request without a credential."""

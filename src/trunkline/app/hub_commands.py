@@ -84,7 +84,7 @@ async def _run_alone(settings: Settings, name: str, arguments: dict[str, Any]) -
     store = make_store(settings.store, agent=settings.adopting_agent(settings.store), clock=clock)
     await store.open()
     try:
-        hub = Hub(settings.hub, clock=clock)
+        hub = Hub(settings.hub, gateway=settings, base_url="", clock=clock)
         await hub.open_alone(store, settings)
         try:
             return msgspec.to_builtins(await COMMANDS[name](hub, arguments))

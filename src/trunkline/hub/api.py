@@ -102,6 +102,10 @@ class Route(Struct, frozen=True, kw_only=True):
     # For routes of standards that have other media types, such as forms of OAuth. Their handlers
     # read the body themselves.
     body_media_type: str = JSON
+    # Whether a credential is looked for. Without, an invalid one does not matter either.
+    takes_credential: bool = True
+    # The answer to an error, for routes that people open in a browser.
+    on_error: "OnError | None" = None
 
     @property
     def success(self) -> int:
@@ -113,6 +117,7 @@ class Route(Struct, frozen=True, kw_only=True):
 # The principal of a request, or None for one without a credential. Raises Unauthenticated,
 # PermissionDenied or Unavailable.
 Identify: TypeAlias = Callable[[Request], Awaitable[Principal | None]]
+OnError: TypeAlias = Callable[[Request, TrunklineError], Response]
 # Told of every call that was refused: the request, the principal if it is known, and the error.
 OnRefusal: TypeAlias = Callable[[Request, Principal | None, TrunklineError], None]
 
@@ -140,9 +145,11 @@ class Api:
 
     async def _answer(self, request: Request) -> Response:
         principal: Principal | None = None
+        route: Route | None = None
         try:
             route, path = self._find(request)
-            principal = await self._identify(request)
+            if route.takes_credential:
+                principal = await self._identify(request)
             if principal is None and not route.is_public:
                 raise Unauthenticated(
                     "This address needs a credential: send it as 'Authorization: Bearer TOKEN'"
@@ -150,7 +157,7 @@ class Api:
             result = await route.handle(await _call(route, path, principal, request))
         except TrunklineError as error:
             self._tell(request, principal, error)
-            return self._refusal(request, error)
+            return self._refusal(request, error, None if route is None else route.on_error)
         except ClientDisconnect:
             return Response(status_code=499)
         except Exception as error:  # noqa: BLE001 - logged here; the client learns nothing of it
@@ -187,7 +194,9 @@ class Api:
         except Exception:  # noqa: BLE001 - logged; the client gets its answer
             _log.exception("a refusal could not be recorded")
 
-    def _refusal(self, request: Request, error: TrunklineError) -> Response:
+    def _refusal(
+        self, request: Request, error: TrunklineError, on_error: OnError | None
+    ) -> Response:
         if isinstance(error, RecordConflict):
             error = Conflict("Another request changed the same thing meanwhile; read it again")
         elif isinstance(error, StoreError):
@@ -207,6 +216,10 @@ class Api:
             headers["Retry-After"] = str(retry_s)
         if isinstance(error, WrongHttpMethod):
             headers["Allow"] = error.allow
+        if on_error is not None:
+            response = on_error(request, error)
+            response.headers.update(headers)
+            return response
         return _response(error, headers)
 
 

@@ -22,6 +22,11 @@ class AsgiRequest(Request, kw_only=True):
     """A request that an ASGI server hands in."""
 
     receive: Receive
+    client: tuple[str, int] | None = None
+
+    @property
+    def peer(self) -> str:
+        return "" if self.client is None else self.client[0]
 
     @classmethod
     def of(cls, scope: Scope, receive: Receive) -> "AsgiRequest":
@@ -43,6 +48,7 @@ class AsgiRequest(Request, kw_only=True):
             headers,
             is_local=_is_local(scope.get("client")),
             receive=receive,
+            client=scope.get("client"),
         )
 
     async def piece(self) -> tuple[bytes, bool]:
@@ -167,7 +173,7 @@ async def serve_with(app: App, request: Request, response: Response) -> None:
         "query_string": request.query,
         "root_path": "",
         "headers": list(request.header_lines),
-        "client": None,
+        "client": (request.peer, 0) if request.peer else None,
         "server": None,
     }
     try:

@@ -42,6 +42,11 @@ class Request(Struct, eq=False):
     # How to make a WebSocket of the request, if it asks for one and its path takes one.
     upgrade: "Upgrade | None" = None
 
+    @property
+    def peer(self) -> str:
+        """The address of the other side of the connection, maybe a proxy; empty if it has none."""
+        return ""
+
     @abstractmethod
     async def piece(self) -> tuple[bytes, bool]:
         """The next piece of the body, and whether more may follow. Raises Disconnected."""

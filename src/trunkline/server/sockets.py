@@ -52,6 +52,11 @@ class SocketRequest(Request, kw_only=True):
         )
 
     @property
+    def peer(self) -> str:
+        address = self.flow.transport.get_extra_info("peername")
+        return str(address[0]) if isinstance(address, tuple) else ""
+
+    @property
     def is_broken(self) -> bool:
         """Whether no more of the request will arrive, and no client waits for a response."""
         return self._is_over or self.flow.is_lost

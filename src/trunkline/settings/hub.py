@@ -2,10 +2,11 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from trunkline.config import doc
 from trunkline.hub.agent_limits import Rate
+from trunkline.hub.sign_in_settings import SignInSettings
 
 
 class HubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,3 +39,6 @@ class HubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             "code inside it, and the others call the URLs that they are given."
         ),
     ] = ()
+    sign_in: Annotated[SignInSettings, doc("How people sign in.")] = field(
+        default_factory=SignInSettings
+    )

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.config.problems import Path, Problem, bad_value, shown
 from trunkline.config.urls import web_url_fault
+from trunkline.hub.sign_in_settings import sign_in_problems
 from trunkline.settings.agents import address_problems, agent_problems
 from trunkline.settings.auth import key_problems
 from trunkline.settings.cluster import cluster_problems
@@ -72,6 +73,8 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from target_problems(settings.targets, settings.remote)
     yield from _tool_problems(settings)
     yield from _limit_problems(settings)
+    if settings.hub is not None:
+        yield from sign_in_problems(settings.hub.sign_in, ("hub", "sign_in"))
 
 
 def _public_url_problems(settings: Settings) -> Iterator[Problem]:
