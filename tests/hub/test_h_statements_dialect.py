@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import pytest
 from tests.bindings.world import BASE_URL, HANDLE
+from tests.hub.registry_world import hub_world
 from tests.hub.wire import CARD, RPC, Hub, envelope, open_hub, question
 from tests.sockets.peer import passes
 
@@ -110,29 +111,65 @@ async def test_h06_the_card_needs_no_credential_and_is_never_out_of_date() -> No
         assert "no-cache" in again.headers["cache-control"]
 
 
-# H-07: the block of the registry is added to the card of the hub as well.
+# H-07: the block of the registry.
 
 
-class Standing:
-    is_private = False
-    is_open = True
-    is_listed = True
-    is_fresh = True
-
-    async def renew(self) -> None:
-        pass
-
-    async def card_block(self) -> tuple[str, bytes] | None:
-        return "_clawborrator", b'{"queriesToday":17}'
-
-
-async def test_h07_the_card_of_the_hub_has_the_block_of_the_registry() -> None:
-    async with open_hub() as hub:
-        table = {"name": "Other", "profile": "hub", "backend": {"kind": "echo"}}
-        await hub.world.gateway.directory.publish("test/other", table, standing=Standing())
-        card = (await hub.http.get("/api/a2a/v1/agents/test/other/agent-card.json")).json()
-    assert card["_clawborrator"] == {"queriesToday": 17}
-    assert [skill["id"] for skill in card["skills"]] == ["ask"]
+async def test_h07_an_agent_of_the_registry_has_the_whole_card_of_the_seed() -> None:
+    async with hub_world(hub={"style": "clawborrator"}) as world:
+        await world.create(
+            owner="MRIIOT",
+            slug="rust-expert",
+            name="rust expert",
+            description="answers Rust questions",
+            profile="hub",
+        )
+        handle = "MRIIOT/rust-expert"
+        for _ in range(17):
+            task = (await world.send(handle)).json()["result"]
+            assert task["status"]["state"] == "COMPLETED"
+        card = (await world.card(handle)).json()
+    block = card.pop("_clawborrator")
+    note = block.pop("isolationNote")
+    assert block == {
+        "handle": handle,
+        "ownerLogin": "MRIIOT",
+        "queriesToday": 17,
+        "dailyBudget": 1000,
+        "online": True,
+        "isolated": True,
+    }
+    assert note.startswith("this agent answers from its own context only")
+    assert card == {
+        "name": "rust expert",
+        "description": "answers Rust questions",
+        "version": "1",
+        "url": f"https://gateway.example/api/a2a/v1/agents/{handle}",
+        "provider": {
+            "organization": "clawborrator hub_v1",
+            "url": "https://gateway.example",
+        },
+        "capabilities": {
+            "streaming": True,
+            "pushNotifications": False,
+            "extendedAgentCard": False,
+        },
+        "skills": [
+            {
+                "id": "ask",
+                "name": "ask",
+                "description": "Send a natural-language question; receive a textual answer.",
+            }
+        ],
+        "securitySchemes": {
+            "bearerSession": {
+                "type": "http",
+                "scheme": "Bearer",
+                "bearerFormat": "cw_sess_<32hex>",
+                "description": "clawborrator session token from /api/v1/auth/oauth/token",
+            }
+        },
+        "security": [{"bearerSession": []}],
+    }
 
 
 # H-09: methods and envelopes.
@@ -361,10 +398,7 @@ async def test_h12_a_stream_is_two_tasks_and_nothing_else() -> None:
 
 async def test_h12_the_task_is_there_while_the_agent_works() -> None:
     async with open_hub() as hub:
-        body = envelope("SendStreamingMessage", question("wait a; say done"))
-        headers = {"Authorization": "Bearer alice-has-a-long-key"}
-        async with hub.http.stream("POST", RPC, json=body, headers=headers) as answer:
-            lines = answer.aiter_lines()
+        async with hub.opened("SendStreamingMessage", question("wait a; say done")) as lines:
             assert '"state":"WORKING"' in await anext(lines)
             await hub.turns(1)
             hub.world.agent.gates.open("a")
@@ -436,6 +470,33 @@ async def test_h14_with_a_store_in_memory_a_restart_forgets_all(
         assert code(found) == -32001
     else:
         assert found["result"] == answer
+
+
+async def test_h14_a_task_at_work_is_found_and_followed() -> None:
+    async with open_hub() as hub:
+        call = hub.soon(hub.send("wait a; say done"))
+        await hub.turns(1)
+        running = hub.world.agent.turns[0].task_id
+        assert (await hub.get(running))["result"]["status"]["state"] == "WORKING"
+        async with hub.opened("SubscribeToTask", {"id": running}) as lines:
+            assert '{"task":{' in (first := await anext(lines))
+            assert '"state":"WORKING"' in first
+            hub.world.agent.gates.open("a")
+            assert ['"state":"COMPLETED"' in line async for line in lines if line] == [True]
+        assert (await hub.get(running))["result"] == await hub.answered(call)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_h14_an_answer_of_a_megabyte_is_whole_in_every_form(
+    kind: str, tmp_path: Path
+) -> None:
+    options = {"database": tmp_path / "tasks.db"} if kind == "sqlite" else {}
+    async with open_hub(**options) as hub:
+        task = await hub.send("stream 1 of 1000000")
+        later = (await hub.get(task["id"]))["result"]
+        _, streamed = await hub.stream("stream 1 of 1000000")
+    for found in (task, later, streamed["task"]):
+        assert found["history"][-1]["parts"] == [{"text": "1 ".rjust(1_000_000, ".")}]
 
 
 # H-15 … H-17.

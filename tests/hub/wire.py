@@ -67,6 +67,16 @@ class Hub(Struct, frozen=True):
         assert all(frame.startswith("data: {") and "\n" not in frame for frame in frames)
         return [json.loads(frame.removeprefix("data: ")) for frame in frames]
 
+    @asynccontextmanager
+    async def opened(
+        self, method: str, params: dict[str, Any]
+    ) -> AsyncIterator[AsyncIterator[str]]:
+        """The lines of a stream while it is open."""
+        headers = {"Authorization": f"Bearer {KEYS['alice']}"}
+        body = envelope(method, params)
+        async with self.http.stream("POST", RPC, json=body, headers=headers) as answer:
+            yield answer.aiter_lines()
+
     async def turns(self, count: int) -> None:
         """Wait until the agent has got so many messages."""
         async with asyncio.timeout(DEADLINE_S):
