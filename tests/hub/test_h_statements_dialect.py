@@ -22,6 +22,7 @@ from trunkline.ports.gate import Admission, Attempt, Usage
 from trunkline.settings import Settings, StoreSettings
 from trunkline.settings.hub import HubSettings
 from trunkline.settings.profiles import PRESETS
+from trunkline.stores.postgres.store import PostgresStore
 
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 HALF_AN_HOUR = 30 * 60.0
@@ -433,14 +434,24 @@ async def test_h13_a_stream_that_is_refused_is_an_error() -> None:
 # H-14: GetTask, and how long tasks are kept.
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "json-file"])
-async def test_h14_a_task_is_found_for_30_min_after_its_end(kind: str, tmp_path: Path) -> None:
-    stores: dict[str, dict[str, Any]] = {
-        "memory": {},
-        "sqlite": {"database": tmp_path / "tasks.db"},
-        "json-file": {"database": tmp_path / "tasks", "store_kind": "json-file"},
-    }
-    async with open_hub(**stores[kind]) as hub:
+@pytest.fixture(params=["memory", "sqlite", "json-file", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """The options of a gateway with each kind of store."""
+    match request.param:
+        case "memory":
+            return {}
+        case "postgres":
+            # The server of the tests keeps nothing after a power cut.
+            request.getfixturevalue("monkeypatch").setitem(
+                PostgresStore.__init__.__kwdefaults__, "allow_unsafe", True
+            )
+            return {"database": request.getfixturevalue("cleared_postgres_url")}
+        case kind:
+            return {"database": tmp_path / "tasks", "store_kind": kind}
+
+
+async def test_h14_a_task_is_found_for_30_min_after_its_end(store: dict[str, Any]) -> None:
+    async with open_hub(**store) as hub:
         asked = await hub.send("ask which?")
         assert asked["status"]["state"] == "INPUT_REQUIRED"
         hub.world.clock.jump(600.0)
