@@ -109,6 +109,7 @@ def build(
         gate=gate,
         due_kinds=() if hub is None else hub.due_kinds(),
         gateway=_name(base_url),
+        credentials=None if hub is None else hub.turn_credentials.of,
     )
     if hub is not None:
         # The hub needs the main store, also if no agent of the configuration uses it.

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
@@ -18,6 +20,7 @@ from trunkline.hub.changes import CHANGE, TOPIC, HubChanges
 from trunkline.hub.gate import HubGate
 from trunkline.hub.token_authenticator import TokenAuthenticator
 from trunkline.hub.tokens import Tokens
+from trunkline.hub.turn_credentials import TurnCredentials
 from trunkline.model.handles import folded
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Authenticator
@@ -28,6 +31,10 @@ from trunkline.runtime.due_work import DueKind
 from trunkline.server.asgi import AsgiRequest, serve_with
 from trunkline.settings import Settings
 from trunkline.settings.hub import HubSettings
+from trunkline.settings.server import is_loopback_host
+
+# A socket that listens on one of these is at every loopback address, too.
+_WILDCARDS: Final = ("", "0.0.0.0", "::")
 
 
 class Hub:
@@ -40,6 +47,7 @@ class Hub:
         self.settings = settings
         self.changes = HubChanges(clock)
         self.tokens = Tokens(self.changes, clock=clock, style=settings.style)
+        self.turn_credentials = TurnCredentials(self.tokens, clock=clock, is_own=self._is_own)
         self._tokens_in_use = TokenAuthenticator(self.tokens, self.changes, clock=clock)
         self.authenticators: tuple[Authenticator, ...] = (self._tokens_in_use,)
         self.api = Api(identify=self._identify, realm="trunkline")
@@ -65,8 +73,8 @@ class Hub:
         self.limits = LimitParts(settings, self.registry.registry, clock=clock)
         self.gate = HubGate(limits=self.limits.limiter)
         self._front: Front | None = None
-        self._is_open = False
         self._directory: AgentDirectory | None = None
+        self._is_open = False
 
     def due_kinds(self) -> Sequence[DueKind]:
         """The due work of the main store."""
@@ -77,10 +85,9 @@ class Hub:
         )
 
     def connect(self, front: Front, directory: AgentDirectory) -> None:
-        self._front = front
+        self._front, self._directory = front, directory
         self.limits.connect(directory)
         self.api.add(*self.registry.connect(directory, figures=self.limits.figures).routes())
-        self._directory = directory
         self.api.add(*self.sign_in.routes())
         front.application.mount(PREFIX, partial(serve_with, self.api))
 
@@ -116,6 +123,19 @@ class Hub:
             await self._tokens_in_use.close()
         await self.changes.close()
 
+    def _is_own(self, url: str) -> bool:
+        """Whether a URL leads to this gateway, as far as its settings tell."""
+        assert self._directory is not None
+        settings = self._directory.settings
+        own = [_origin(each) for each in settings.public_urls().values()]
+        own += [_origin(self._directory.base_url), (settings.server.host, settings.server.port)]
+        host, port = _origin(url)
+        if not is_loopback_host(host):
+            return (host, port) in own
+        return any(
+            port == at and (name in _WILDCARDS or is_loopback_host(name)) for name, at in own
+        )
+
     def _is_owner(self, name: str) -> bool:
         settings = self._configured if self._directory is None else self._directory.settings
         prefix = folded(f"{name}/")
@@ -128,6 +148,12 @@ class Hub:
         assert self._front is not None
         asked = AsgiRequest.of(request.scope, request.receive)
         return await self._front.identify_if_stated(asked)
+
+
+def _origin(url: str) -> tuple[str, int]:
+    """Host and port; whatever the scheme, there is one gateway behind them."""
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 async def _forget(_: Record) -> Sequence[Change]:

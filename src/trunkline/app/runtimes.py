@@ -8,6 +8,8 @@ from trunkline.app.adapters import make_cluster, make_store
 from trunkline.background import BackgroundTasks
 from trunkline.clock import Uuid7Ids
 from trunkline.model.errors import Unavailable
+from trunkline.model.principal import Principal
+from trunkline.ports.call_path import CredentialFor
 from trunkline.ports.clock import Clock
 from trunkline.ports.cluster import Times
 from trunkline.ports.gate import Gate
@@ -33,11 +35,13 @@ class Runtimes:
         gate: Gate | None = None,
         due_kinds: Iterable[DueKind] = (),
         gateway: str = "",
+        credentials: Callable[[Principal | None, str], CredentialFor] | None = None,
     ) -> None:
         """`times` are those of gateways that share a store. `due_kinds` is due work of the main
         store, and `gateway` the name of the gateway in call chains."""
         self._due_kinds = tuple(due_kinds)
         self._gateway = gateway
+        self._credentials = credentials
         self._main = main
         self._times = times or Times()
         self._gate = gate
@@ -149,5 +153,6 @@ class Runtimes:
             gate=self._gate,
             due_kinds=self._due_kinds if main is None else (),
             gateway=self._gateway,
+            credentials=self._credentials,
         )
         return runtime

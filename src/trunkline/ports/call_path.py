@@ -4,17 +4,24 @@ The runtime sets it for each turn. It holds in all that the turn starts, so that
 the code of a Python agent sends the chain along without knowing of it.
 """
 
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+# The credential of a call to this URL in the name of the caller of the turn; empty if the call has
+# no rights, None for the URL of another gateway.
+CredentialFor: TypeAlias = Callable[[str], Awaitable[str | None]]
 
-class CallPath(Struct, frozen=True, gc=False):
+
+class CallPath(Struct, frozen=True):
     # The marks of the agents through which the call came, the agent of the turn last.
     chain: tuple[str, ...] = ()
     # Whether the agent of the turn may call no other agents meanwhile.
     is_isolated: bool = False
+    # None where every call has the rights of whoever configured it.
+    credential_for: CredentialFor | None = None
 
 
 CALL_PATH: Final[ContextVar[CallPath]] = ContextVar("call_path", default=CallPath())  # noqa: B039 - it is frozen

@@ -70,22 +70,35 @@ class Authorization:
     def secrets(self) -> tuple[str, ...]:
         return (*self._target.secrets(), self._token) if self._token else self._target.secrets()
 
-    def for_card(self, extra: Mapping[str, str]) -> dict[str, str]:
+    def for_card(self, extra: Mapping[str, str], *, as_caller: str | None = None) -> dict[str, str]:
+        if as_caller is not None:
+            return {**self._without_secrets(extra), **_bearer(as_caller), "Accept": ACCEPT}
         return {**self._own, **self._credentials, **extra, "Accept": ACCEPT}
 
     def for_call(
-        self, endpoint: Endpoint, operation: Operation, extra: Mapping[str, str]
+        self,
+        endpoint: Endpoint,
+        operation: Operation,
+        extra: Mapping[str, str],
+        *,
+        as_caller: str | None = None,
     ) -> dict[str, str]:
-        """`extra` has none of the headers that a call itself decides."""
-        if endpoint.is_trusted:
+        """`extra` has none of the headers that a call itself decides. `as_caller` is a token in
+        place of the credentials of the target."""
+        if as_caller is not None:
+            headers = self._without_secrets(extra) | _bearer(as_caller)
+        elif endpoint.is_trusted:
             headers = {**self._own, **extra, **self._credentials}
         else:
-            given = {**self._own, **extra}
-            headers = {name: given[name] for name in given if name.lower() in _NOT_SECRET}
+            headers = self._without_secrets(extra)
         headers["A2A-Version"] = endpoint.version
         headers["Content-Type"] = "application/json"
         headers["Accept"] = f"{SSE}, {ACCEPT}" if operation in STREAMING else ACCEPT
         return headers
+
+    def _without_secrets(self, extra: Mapping[str, str]) -> dict[str, str]:
+        given = {**self._own, **extra}
+        return {name: given[name] for name in given if name.lower() in _NOT_SECRET}
 
     async def token(self) -> str:
         """The token of the next call, fetched if needed; "" if no token is needed."""
@@ -132,3 +145,7 @@ class Authorization:
             reason="TOKEN_REFUSED",
             status=answer.status,
         )
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"} if token else {}

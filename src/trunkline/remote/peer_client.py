@@ -106,7 +106,8 @@ class PeerClient:
 
     async def _fetch_card(self, limits: Limits, extra: Mapping[str, str]) -> Answer:
         async def once() -> Answer:
-            headers = self._authorization.for_card(extra)
+            as_caller = await _credential_for(self.target.card_url)
+            headers = self._authorization.for_card(extra, as_caller=as_caller)
             request = build_request("GET", self.target.card_url, headers)
             with call_timeout(limits.card_s):
                 answer = await self._http.fetch(request, limits, max_bytes=limits.max_card_bytes)
@@ -130,7 +131,7 @@ class PeerClient:
         limits = options.limits
 
         async def once(endpoint: Endpoint) -> tuple[Endpoint, bytes]:
-            request, id = self._request(endpoint, operation, value, options.headers)
+            request, id = await self._request(endpoint, operation, value, options.headers)
             answer = await self._http.fetch(request, limits, max_bytes=limits.max_body_bytes)
             return endpoint, self.reader.payload(endpoint, answer, id)
 
@@ -158,7 +159,7 @@ class PeerClient:
         """
 
         async def once(endpoint: Endpoint) -> OpenStream:
-            request, id = self._request(endpoint, operation, value, options.headers)
+            request, id = await self._request(endpoint, operation, value, options.headers)
             response = await self._http.open(request, options.limits, within_s=within_s)
             stream = OpenStream(endpoint, response, id)
             try:
@@ -183,7 +184,7 @@ class PeerClient:
         answer = Answer(response.status, response.headers, body)
         return self.reader.payload(stream.endpoint, answer, stream.id)
 
-    def _request(
+    async def _request(
         self,
         endpoint: Endpoint,
         operation: Operation,
@@ -196,7 +197,8 @@ class PeerClient:
         if endpoint.tenant and not value.tenant:
             value = structs.replace(value, tenant=endpoint.tenant)
         call = ask(endpoint.binding, endpoint.version, operation, value, id=id)
-        headers = self._authorization.for_call(endpoint, operation, extra)
+        as_caller = await _credential_for(endpoint.url)
+        headers = self._authorization.for_call(endpoint, operation, extra, as_caller=as_caller)
         if chain := CALL_PATH.get().chain:
             headers = {**headers, call_chain.HEADER: call_chain.encode(chain)}
         return build_request(call.method, endpoint.url + call.path, headers, call.body), id
@@ -256,3 +258,10 @@ def _without_credentials(error: PeerRefused, endpoint: Endpoint) -> PeerRefused:
         data=error.data,
         status=error.status,
     )
+
+
+async def _credential_for(url: str) -> str | None:
+    """The credential in place of that of the target: an agent that calls another one of its own
+    gateway has the rights of its caller."""
+    credential_for = CALL_PATH.get().credential_for
+    return None if credential_for is None else await credential_for(url)

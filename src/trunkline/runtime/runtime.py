@@ -10,8 +10,10 @@ from trunkline.engine.recovery import Recovery, recover, restart_reason
 from trunkline.engine.retention import ClockTrust
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import LimitReached, StoreError, TrunklineError
+from trunkline.model.principal import Principal
 from trunkline.model.values import TaskState
 from trunkline.ports.backend import Abandons
+from trunkline.ports.call_path import CredentialFor
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.cluster import Cluster, Told
 from trunkline.ports.copying import require_whole
@@ -80,11 +82,13 @@ class Runtime:
         gate: Gate | None = None,
         due_kinds: Iterable[DueKind] = (),
         gateway: str = "",
+        credentials: Callable[[Principal | None, str], CredentialFor] | None = None,
     ) -> None:
         """`main` is the way to the main store, unless `store` is that. `cluster` joins this runtime
         with the others that share the store. `participants` are the features that come back with
         their tasks, by the kind of their records. `due_kinds` is the due work of features that the
-        runtime does not know. `gateway` names the gateway in call chains, alike at all nodes."""
+        runtime does not know. `gateway` names the gateway in call chains, alike at all nodes.
+        `credentials` are those of calls that agents make during turns."""
         self.store = store
         self._clock = clock
         self.main = main or MainStore.own(store, clock=clock, ids=ids)
@@ -120,6 +124,7 @@ class Runtime:
             sessions=self._sessions,
             keys=self.keys,
             direct=direct,
+            credentials=credentials,
         )
         tasks = BackgroundTasks("turns")
         turn_gate = None

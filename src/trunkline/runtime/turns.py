@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 import msgspec
@@ -12,9 +12,10 @@ from trunkline.engine.run_states import RunState
 from trunkline.model.errors import StoreError, TaskNotFound, TrunklineError, Unavailable
 from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import ENDS_TURN, Final, Output
+from trunkline.model.principal import Principal
 from trunkline.model.values import Message
 from trunkline.ports.backend import TurnRequest
-from trunkline.ports.call_path import CALL_PATH, CallPath
+from trunkline.ports.call_path import CALL_PATH, CallPath, CredentialFor
 from trunkline.runtime.direct_answers import DirectAnswers
 from trunkline.runtime.fanout import NoReply, Reply
 from trunkline.runtime.idempotency import IdempotencyKeys
@@ -46,12 +47,18 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
     sessions: Sessions
     keys: IdempotencyKeys
     direct: DirectAnswers
+    # The credentials of calls that the agent of a turn makes, by the caller of the turn, if it is
+    # known, and the handle of the agent.
+    credentials: Callable[[Principal | None, str], CredentialFor] | None = None
 
     def request(self, run: Run) -> TurnRequest:
         """The turn as the backend gets it. Called in the asyncio task of the turn."""
         options = run.options or _NO_OPTIONS
-        agent = run.agent
-        CALL_PATH.set(CallPath((*options.call_chain, agent.mark), agent.is_isolated))
+        agent, credential = run.agent, None
+        if self.credentials is not None:
+            caller = None if run.attempt is None else run.attempt.principal
+            credential = self.credentials(caller, agent.handle)
+        CALL_PATH.set(CallPath((*options.call_chain, agent.mark), agent.is_isolated, credential))
         live = run.live
         has_begun = run.fold is not None
         # A first turn, by far the most frequent kind, has no history.
