@@ -23,6 +23,7 @@ from trunkline.app.presences import Presences
 from trunkline.app.runtimes import Runtimes
 from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.backends.python import Agent
+from trunkline.backends.python.settings import PythonBackend
 from trunkline.background import next_pass
 from trunkline.config.secret import secrets_in
 from trunkline.hub.limits import Place
@@ -133,6 +134,9 @@ class AgentDirectory:
         for case; empty if there is none."""
         return self._configured.get(folded(handle), "")
 
+    def configured_handles(self) -> Sequence[str]:
+        return [*self._configured.values()]
+
     def standing_of(self, handle: str) -> Standing | None:
         entry = self._entries.get(handle)
         return None if entry is None else entry.standing
@@ -181,10 +185,12 @@ class AgentDirectory:
                 f'agents."{handle}".unavailable: an agent that is off cannot be published. Leave '
                 "the key out, or withdraw the agent."
             )
-        alone = changed(self.settings, agents={handle: settings})
-        # In a thread, because Python agents may take long to import.
-        loaded, code = await asyncio.to_thread(load_agents, alone)
-        settings = loaded.agents[handle]
+        code: dict[str, Agent] = {}
+        if isinstance(settings.backend, PythonBackend):
+            alone = changed(self.settings, agents={handle: settings})
+            # In a thread, because Python agents may take long to import.
+            loaded, code = await asyncio.to_thread(load_agents, alone)
+            settings = loaded.agents[handle]
         await self.put(
             handle,
             settings,

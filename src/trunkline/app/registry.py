@@ -50,6 +50,7 @@ class RegistryParts:
             Connection(
                 directory=directory,
                 configured=directory.configured,
+                configured_handles=directory.configured_handles,
                 grace_s=lambda: directory.settings.server.drain_s,
             )
         )

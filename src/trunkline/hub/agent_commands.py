@@ -60,14 +60,13 @@ class AgentCommands(Struct, frozen=True, kw_only=True):
 
     async def list(self, given: ListAgents) -> AgentList:
         await self.registry.current()
-        found = [
-            row
-            for row in self.registry.rows()
-            if row.key > given.after.lower()
-            and (not given.owner or row.owner.lower() == given.owner.lower())
-            and (row.status == given.status if given.status else row.status != "deleted")
-            and fits(row, given.q)
-        ]
+        owner = given.owner.lower()
+
+        def is_wanted(row: AgentRow) -> bool:
+            has_status = row.status == given.status if given.status else row.status != "deleted"
+            return has_status and (not owner or row.owner.lower() == owner) and fits(row, given.q)
+
+        found = await self.registry.first(given.limit + 1, is_wanted, after=given.after.lower())
         page = found[: given.limit]
         views = await self.views.of(page, LOCAL_OPERATOR)
         return AgentList(items=views, has_more=len(found) > len(page))

@@ -82,13 +82,6 @@ class AgentViews(Struct, frozen=True, kw_only=True):
             return False
         return await self.directory.is_online(row.handle)
 
-    def listed(self) -> Sequence[Listing]:
-        """The published agents of the configuration."""
-        if self.directory is None:
-            return ()
-        configured = self.registry.configured
-        return [each for each in self.directory.list() if configured(each.handle) == each.handle]
-
     async def _figures(self, handles: Sequence[str]) -> Mapping[str, AgentFigures]:
         return {} if self.figures is None else await self.figures.of(handles)
 

@@ -125,13 +125,13 @@ class AgentsApi:
         query: AgentQuery = call.query
         await self._registry.current()
         after = _key_of_token(query.page_token)
-        found = self._configured(query) + [
-            (row.key, row)
-            for row in self._registry.rows()
-            if _is_wanted(row, query, call.principal)
-        ]
-        rest = [each for each in found if each[0] > after]
-        page = heapq.nsmallest(query.page_size + 1, rest, key=_first)
+        rows = await self._registry.first(
+            query.page_size + 1, lambda row: _is_wanted(row, query, call.principal), after=after
+        )
+        others = [each for each in self._configured(query) if each[0] > after]
+        page = heapq.nsmallest(
+            query.page_size + 1, [*((row.key, row) for row in rows), *others], key=_first
+        )
         token = ""
         if len(page) > query.page_size:
             page.pop()
@@ -143,7 +143,7 @@ class AgentsApi:
             return []
         return [
             (folded(listed.handle), listed)
-            for listed in self._views.listed()
+            for listed in self._registry.listed()
             if (not query.owner or listed.handle.partition("/")[0].lower() == query.owner.lower())
             and _occurs(query.q, f"{listed.handle} {listed.card.name} {listed.card.description}")
         ]
@@ -180,7 +180,7 @@ class AgentsApi:
         return (await self._views.of([row], caller))[0]
 
     async def _one_configured(self, is_wanted: Callable[[str], bool]) -> AgentView:
-        for listed in self._views.listed():
+        for listed in self._registry.listed():
             if is_wanted(listed.handle):
                 return (await self._views.of_configured([listed]))[0]
         raise _unknown()
@@ -207,7 +207,7 @@ class AgentsApi:
             row = self._registry.find(agent_id)
             if row is not None and may_know(row, caller):
                 return row
-            configured = (configured_id(each.handle) for each in self._views.listed())
+            configured = (configured_id(each.handle) for each in self._registry.listed())
             if row is None and agent_id in configured:
                 raise PermissionDenied("This agent is changed in the configuration of the gateway")
             raise _unknown()

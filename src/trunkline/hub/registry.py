@@ -7,6 +7,7 @@ says so; the directory then publishes, replaces or withdraws the agent beside ot
 
 import asyncio
 import logging
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -28,7 +29,7 @@ from trunkline.hub.standing import AgentStanding, CardBlock
 from trunkline.model.errors import TrunklineError, Unavailable
 from trunkline.model.handles import folded
 from trunkline.ports.clock import Clock
-from trunkline.ports.directory import Directory
+from trunkline.ports.directory import Directory, Listing
 from trunkline.ports.records import Key
 
 _log = logging.getLogger("trunkline.hub")
@@ -37,6 +38,7 @@ TOUCHED: Final = "agent"
 # Between two attempts to publish an agent that could not be published.
 RETRY_S: Final = 30.0
 _PAGE: Final = 500
+_SCANNED_AT_ONCE: Final = 500
 
 
 class Connection(Struct, frozen=True, kw_only=True):
@@ -46,6 +48,8 @@ class Connection(Struct, frozen=True, kw_only=True):
     # The handle of an agent of the configuration that is the same as this one but for case; empty
     # for a handle that is free.
     configured: Callable[[str], str]
+    # All agents of the configuration.
+    configured_handles: Callable[[], Sequence[str]]
     # For how long turns of an agent that is withdrawn may go on.
     grace_s: Callable[[], float]
 
@@ -61,6 +65,7 @@ class Registry:
         self._is_publishing = False
         # By the keys of the rows: the handles without regard to case.
         self._rows: dict[str, AgentRow] = {}
+        self._order: list[str] = []
         self._keys_by_id: dict[str, str] = {}
         # The rows as they were when the directory published them.
         self._shown: dict[str, AgentRow] = {}
@@ -81,6 +86,8 @@ class Registry:
         async with self._connected.directory.publishing_many():
             for key in [*self._rows]:
                 await self._align(key)
+                # Nodes that share the store wait for each other's signs of life.
+                await next_pass()
         self._is_publishing = True
         # Changes that came meanwhile.
         for key in {*self._rows, *self._shown}:
@@ -107,15 +114,38 @@ class Registry:
         if not self.changes.is_fresh:
             await self.changes.look()
 
-    def rows(self) -> list[AgentRow]:
-        """All rows, in the order of their handles."""
-        return [self._rows[key] for key in sorted(self._rows)]
+    def rows(self, *, after: str = "") -> list[AgentRow]:
+        """The rows behind this key, in the order of their keys."""
+        first = bisect_right(self._order, after) if after else 0
+        return [self._rows[key] for key in self._order[first:]]
+
+    async def first(
+        self, count: int, is_wanted: Callable[[AgentRow], bool], *, after: str = ""
+    ) -> list[AgentRow]:
+        """The first `count` wanted rows behind this key. Others go on while it looks."""
+        found: list[AgentRow] = []
+        for number, row in enumerate(self.rows(after=after), 1):
+            if is_wanted(row):
+                found.append(row)
+                if len(found) == count:
+                    break
+            if number % _SCANNED_AT_ONCE == 0:
+                await next_pass()
+        return found
 
     def at(self, handle: str) -> AgentRow | None:
         return self._rows.get(folded(handle))
 
     def find(self, agent_id: str) -> AgentRow | None:
         return self._rows.get(self._keys_by_id.get(agent_id, ""))
+
+    def listed(self) -> list[Listing]:
+        """The agents of the configuration that are published."""
+        if self._connection is None:
+            return []
+        find = self._connection.directory.find
+        found = (find(handle) for handle in self._connection.configured_handles())
+        return [listing for listing in found if listing is not None]
 
     def problem(self, row: AgentRow) -> str:
         """Why the agent is not published although its row says so; or empty."""
@@ -168,7 +198,11 @@ class Registry:
         before = self._rows.pop(key, None)
         if before is not None:
             self._keys_by_id.pop(before.id, None)
+        if row is None and before is not None:
+            del self._order[bisect_left(self._order, key)]
         if row is not None:
+            if before is None:
+                insort(self._order, key)
             self._rows[key] = row
             self._keys_by_id[row.id] = key
         if self._is_publishing and key not in self._aligning and not self._is_aligned(key):

@@ -7,6 +7,7 @@ rules can look at the rest.
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
@@ -51,7 +52,7 @@ class _Decoder(Struct):
         table = self.table(cls, value, path, hint or (cls.__doc__ or "").strip())
         if table is None:
             return None
-        known = {field.encode_name: field for field in fields(cls)}
+        known = _fields_by_name(cls)
         config = cls.__struct_config__
         for name in table:
             if name not in known and name != config.tag_field:
@@ -177,6 +178,12 @@ class _Decoder(Struct):
 
     def report(self, path: Path, what: str, remedy: str, *, value: str = "") -> None:
         self.problems.append(Problem(path, what, remedy, value))
+
+
+# msgspec evaluates the annotations of a struct at each call, and there may be thousands of agents.
+@cache
+def _fields_by_name(cls: type[Struct]) -> Mapping[str, FieldInfo]:
+    return {field.encode_name: field for field in fields(cls)}
 
 
 def _hint(field: FieldInfo, *, default: bool = False) -> str:
