@@ -95,8 +95,7 @@ def rpc_body(method: str = "SendMessage") -> bytes:
 
 
 def document(**tables: Any) -> dict[str, Any]:
-    made = {"store": {"kind": "memory"}, "hub": {}, **tables}
-    return made
+    return {"store": {"kind": "memory"}, "hub": {}, **tables}
 
 
 def made(clock: FakeClock, **tables: Any) -> Gateway:

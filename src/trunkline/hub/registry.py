@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from trunkline.background import BackgroundTasks, next_pass
@@ -30,7 +31,7 @@ from trunkline.model.errors import TrunklineError, Unavailable
 from trunkline.model.handles import folded
 from trunkline.ports.clock import Clock
 from trunkline.ports.directory import Directory, Listing
-from trunkline.ports.records import Key
+from trunkline.ports.records import Key, Record
 
 _log = logging.getLogger("trunkline.hub")
 
@@ -179,7 +180,7 @@ class Registry:
             return
         for key in keys:
             record = await self.changes.store.record(record_key(key))
-            self._set(key, None if record is None else row_of(record))
+            self._set(key, None if record is None else _read(record))
 
     async def _read_all(self) -> Mapping[str, AgentRow]:
         found: dict[str, AgentRow] = {}
@@ -187,8 +188,8 @@ class Registry:
         while True:
             records = await self.changes.store.records(KIND, after=after, limit=_PAGE)
             for record in records:
-                row = row_of(record)
-                found[row.key] = row
+                if (row := _read(record)) is not None:
+                    found[row.key] = row
             if len(records) < _PAGE:
                 return found
             after = records[-1].key
@@ -286,3 +287,16 @@ class Registry:
                     self._failed.pop(key, None)
                     row = self._rows.get(key)
                     self._set(key, row)
+
+
+def _read(record: Record) -> AgentRow | None:
+    """The row of a record, or None for one that this release cannot read: it hides its agent, and
+    no other one."""
+    try:
+        return row_of(record)
+    except msgspec.DecodeError as error:
+        _log.error(
+            "an agent of the registry cannot be read",
+            extra={"agent": f"{record.key.scope}/{record.key.id}", "reason": str(error)},
+        )
+        return None

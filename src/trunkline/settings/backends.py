@@ -36,6 +36,7 @@ _KINDS: Final[tuple[Kind[Any], ...]] = (
     command.KIND,
     acp.KIND,
 )
+KIND_NAMES: Final = tuple(kind.name for kind in _KINDS)
 _BY_SETTINGS: Final = {kind.settings: kind for kind in _KINDS}
 
 

@@ -9,11 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.backends.openai.settings import OpenAIBackend
-from trunkline.config.problems import Path, Problem, bad_value, shown
+from trunkline.config.problems import Path, Problem, bad_value, did_you_mean, one_of, shown
 from trunkline.config.urls import web_url_fault
 from trunkline.hub.sign_in_settings import sign_in_problems
 from trunkline.settings.agents import address_problems, agent_problems
 from trunkline.settings.auth import key_problems
+from trunkline.settings.backends import KIND_NAMES
 from trunkline.settings.cluster import cluster_problems
 from trunkline.settings.profiles import profile_problems
 from trunkline.settings.root import Settings
@@ -70,6 +71,7 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from address_problems(settings.agents, default=settings.default_agent())
     yield from store_problems(_stores(settings), principals=settings.auth.keys)
     yield from cluster_problems(settings.cluster)
+    yield from _hub_problems(settings)
     yield from target_problems(settings.targets, settings.remote)
     yield from _tool_problems(settings)
     yield from _limit_problems(settings)
@@ -153,6 +155,16 @@ def _limit_problems(settings: Settings) -> Iterator[Problem]:
                 f"limits.concurrency_cap = {agent.limits.concurrency_cap} replaces it",
                 "Remove it, and set concurrency_cap.",
                 reads=((*path, "concurrency_cap"),),
+            )
+
+
+def _hub_problems(settings: Settings) -> Iterator[Problem]:
+    for i, name in enumerate(settings.hub.owner_backends if settings.hub is not None else ()):
+        if name not in KIND_NAMES:
+            yield bad_value(
+                ("hub", "owner_backends", i),
+                "is no kind of backend",
+                f"{did_you_mean(name, KIND_NAMES)}Known: {one_of(KIND_NAMES)}.",
             )
 
 

@@ -236,3 +236,10 @@ def test_the_store_is_found_whatever_the_other_tables_say(tmp_path: Path) -> Non
     assert load_store(written(tmp_path, "")).path == ""
     with pytest.raises(ConfigError, match=r"store\.kind"):
         load_store(written(tmp_path, '[store]\nkind = "paper"\n'))
+
+
+def test_owners_may_have_backends_that_there_are() -> None:
+    tables = {"hub": {"owner_backends": ["a2a", "comand"]}}
+    with pytest.raises(ConfigError, match=r'hub.owner_backends\[1\].*Did you mean "command"'):
+        from_document(tables, environment={})
+    assert from_document({"hub": {}}, environment={}).agents == {}
