@@ -2,11 +2,15 @@
 
 A lane runs one ticket at a time. `max_running` and `slots` bound all lanes together; lanes that
 are held up by them start in the order in which their turn came.
+
+With `driver_of`, the lanes of one driver run at a time: the driver of those that run has the claim
+on all. A lane of another driver is held up, and so is every lane behind it, so that each driver
+gets its turn.
 """
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 from msgspec import Struct, field
@@ -71,6 +75,8 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
     max_running: int = 0
     # The number of lanes that may run by a limit which several nodes share; None for no such limit.
     slots: int | None = None
+    # The driver of a lane; None where the lanes of several drivers may run at the same time.
+    driver_of: Callable[[Lane], Hashable] | None = None
     # For each lane, the ticket that runs or is the next to run, and the tickets behind it. Most
     # lanes have one ticket.
     _heads: dict[Lane, Ticket] = {}
@@ -80,6 +86,8 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
     _running: set[Lane] = set()
     # The number of tickets that left their lanes and still run.
     _lingering: int = 0
+    # Whose lanes run, or ran last.
+    _driver: Hashable = None
 
     def waiting(self, lane: Lane) -> int:
         """The number of tickets of the lane that have not started."""
@@ -102,6 +110,16 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
             return False
         return self.slots is None or running < self.slots
 
+    def starts_at_once(self, lane: Lane) -> bool:
+        """Whether the first ticket of this lane would start when it enters."""
+        return self.has_room and (
+            self.driver_of is None or (not self._held and self._is_driver(self.driver_of(lane)))
+        )
+
+    def _is_driver(self, driver: Hashable) -> bool:
+        """Whether the lanes of this driver may run."""
+        return (not self._running and not self._lingering) or driver == self._driver
+
     def enter(self, lane: Lane, ticket: Ticket) -> bool:
         """Queue the ticket; True when it starts now."""
         if lane in self._heads:
@@ -112,8 +130,11 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
             return False
         self._heads[lane] = ticket
         # For most agents the first tests decide, without a call.
-        if (not self.max_running and self.slots is None) or self.has_room:
+        is_bounded = self.max_running or self.slots is not None or self.driver_of is not None
+        if not is_bounded or self.starts_at_once(lane):
             self._running.add(lane)
+            if self.driver_of is not None:
+                self._driver = self.driver_of(lane)
             return True
         self._held[lane] = None
         return False
@@ -139,10 +160,22 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
         return self._start_held() if self._held else ()
 
     def resize(
-        self, *, max_waiting: int, max_running: int, slots: int | None = None
+        self,
+        *,
+        max_waiting: int,
+        max_running: int,
+        slots: int | None = None,
+        driver_of: Callable[[Lane], Hashable] | None = None,
     ) -> tuple[Ticket, ...]:
         """Change the limits; returns the tickets that start now. Those that run or wait stay."""
         self.max_waiting, self.max_running, self.slots = max_waiting, max_running, slots
+        if driver_of is not None and self.driver_of is None:
+            drivers = {driver_of(lane) for lane in self._running}
+            # Where several drivers run already, or one that has left, the claim is free after all
+            # of them.
+            is_known = len(drivers) == 1 and not self._lingering
+            self._driver = drivers.pop() if is_known else object()
+        self.driver_of = driver_of
         return self._start_held()
 
     def use_slots(self, slots: int) -> tuple[Ticket, ...]:
@@ -154,8 +187,12 @@ class Lanes(Struct, Generic[Lane, Ticket], kw_only=True, eq=False):
         started: list[Ticket] = []
         while self._held and self.has_room:
             held = next(iter(self._held))
+            if self.driver_of is not None and not self._is_driver(self.driver_of(held)):
+                break
             del self._held[held]
             self._running.add(held)
+            if self.driver_of is not None:
+                self._driver = self.driver_of(held)
             started.append(self._heads[held])
         return tuple(started)
 

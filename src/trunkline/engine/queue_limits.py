@@ -25,8 +25,8 @@ INTERRUPTED = Refusal(
 
 def why_refused(profile: Profile, lanes: Lanes[Lane, Ticket], lane: Lane) -> Refusal | None:
     """The reason why a message may not join the lane; None when it may."""
-    if profile.busy == "queue":
+    if profile.busy != "fail":
         return QUEUE_FULL if lanes.is_full(lane) else None
     if lanes.is_taken(lane):
         return BUSY
-    return None if lanes.has_room else BUSY_ELSEWHERE
+    return None if lanes.starts_at_once(lane) else BUSY_ELSEWHERE

@@ -107,12 +107,24 @@ class ProfileKeys(Struct, frozen=True, kw_only=True):
     ] = "scoped"
     # Busy agent.
     busy: Annotated[
-        Literal["queue", "fail"],
+        Literal["queue", "fail", "wait"],
         doc(
-            "When the agent already works on the context: `queue` lets the message "
-            "wait, `fail` fails its task."
+            "When the agent already works on the context, or for as many callers as it may: "
+            "`queue` lets the message wait, `fail` fails its task, and `wait` fails it if its "
+            "turn has not begun after `busy_wait_s`."
         ),
     ] = "queue"
+    busy_wait_s: Annotated[
+        float, doc('Maximum seconds that a new task waits with `busy = "wait"`.', gt=0)
+    ] = 30.0
+    driver_claim: Annotated[
+        bool,
+        doc(
+            "Whether the agent works for one caller at a time: while a turn of a caller runs, "
+            "messages of others meet `busy`. Contexts of the same caller run at once. Change it "
+            "while no task of the agent is unfinished, if several nodes share the store."
+        ),
+    ] = False
     max_queue_per_context: Annotated[
         int, doc("Maximum number of waiting messages per context; more are refused.", ge=1)
     ] = 9999

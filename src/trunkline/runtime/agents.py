@@ -70,6 +70,7 @@ class PublishedAgent:
         self.lanes: Lanes[Lane, Run] = Lanes(
             max_waiting=self.profile.max_queue_per_context,
             max_running=min(filter(None, limits), default=0),
+            driver_of=_principal if self.profile.driver_claim else None,
         )
         # Whether the agent was withdrawn, or replaced by `successor`. None of its turns begin any
         # more.
@@ -122,3 +123,13 @@ class PublishedAgent:
         if mode == "session":
             return Lane(scope, context_id)
         return Lane(scope, "" if mode == "client" else task_id)
+
+    def owned_lane(self, lane: Lane) -> Lane:
+        """The lane that a node owns to write to tasks of this one, where several share the store.
+        An agent that works for one caller at a time belongs to one node as a whole: so its claim
+        holds over all nodes, in the order of arrival, and is free when that node is gone."""
+        return Lane(Scope(self.handle, "", ""), "") if self.profile.driver_claim else lane
+
+
+def _principal(lane: Lane) -> str:
+    return lane.scope.principal

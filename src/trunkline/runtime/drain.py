@@ -71,7 +71,10 @@ class Drain(Struct, frozen=True, eq=False):
         limits, successor.lanes = successor.lanes, agent.lanes
         slots = None if limits.slots is None else agent.lanes.slots or 0
         for granted in successor.lanes.resize(
-            max_waiting=limits.max_waiting, max_running=limits.max_running, slots=slots
+            max_waiting=limits.max_waiting,
+            max_running=limits.max_running,
+            slots=slots,
+            driver_of=limits.driver_of,
         ):
             self.runs.begin(granted)
 

@@ -204,7 +204,7 @@ class Intake(Struct, kw_only=True, eq=False):
             style == "declared" and agent.backend.may_reply_directly
         )
         if may_reply_directly and not needs_task:
-            waits = agent.lanes.is_taken(lane) or not agent.lanes.has_room
+            waits = agent.lanes.is_taken(lane) or not agent.lanes.starts_at_once(lane)
             # A caller that does not wait in the queue needs a task, to ask for the answer later.
             if not (waits and agent.profile.queued_send == "return"):
                 run.expect_answer(asyncio.get_running_loop().create_future(), reader)
@@ -266,7 +266,8 @@ class Intake(Struct, kw_only=True, eq=False):
             task_id = task_id or agent.profile.task_id_prefix + self.ids.new()
             lane = agent.lane(scope, context_of(agent.profile, message) or task_id, task_id)
             # No other node can know a lane that has the name of the new task. By a key it may.
-            is_fresh = lane.name == task_id and not has_key
+            is_fresh = lane.name == task_id and not has_key and not agent.profile.driver_claim
+        lane = agent.owned_lane(lane)
         lease = await (ownership.fresh(lane) if is_fresh else ownership.own(lane))
         if lease is None:
             sent = Sent(self.ids.new(), agent.handle, caller, request, task_id, needs_task)
@@ -314,7 +315,7 @@ class Intake(Struct, kw_only=True, eq=False):
         if not isinstance(earlier, Unanswered):
             return admitted_before(earlier)
         lane = agent.lane(key.scope, earlier.context_id, earlier.task_id)
-        if lease.lane and lease.lane != name_of(lane):
+        if lease.lane and lease.lane != name_of(agent.owned_lane(lane)):
             # Another node has just begun with the request, and its agent works.
             raise not_stored()
         run = Run(

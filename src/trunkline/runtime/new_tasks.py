@@ -75,10 +75,7 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
             state = REFUSAL_STATES[run.agent.profile.refusal_state]
             if refused is INTERRUPTED:
                 state = TaskState.FAILED
-            name = refused.reason.replace("_", "-")
-            metadata = {"reason": refused.reason, "retryAfterSeconds": refused.retry_after_s}
-            text = refusal_text(run.agent.profile.texts, refused, handle=run.agent.handle)
-            said = say(live, name, text, metadata)
+            said = refusal_message(run, live, refused)
         message = message_of_task(run.message, task_id, context_id)
         run.become(live, message)
         for part in message.parts:
@@ -95,3 +92,11 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
         options = run.options
         event = task if options is None else TaskSubmitted(task=task, options=options)
         self.journal.record(live, event, state=state, status_ms=now_ms)
+
+
+def refusal_message(run: Run, live: LiveTask, refused: Refusal) -> Message:
+    """The status message of a task that was refused."""
+    name = refused.reason.replace("_", "-")
+    metadata = {"reason": refused.reason, "retryAfterSeconds": refused.retry_after_s}
+    text = refusal_text(run.agent.profile.texts, refused, handle=run.agent.handle)
+    return say(live, name, text, metadata)

@@ -124,7 +124,7 @@ class Ownership(Struct, kw_only=True, eq=False):
         agent = self.agents.get(task.scope.agent)
         if agent is None:
             raise Unavailable("The agent is not published at this node", retry_after_s=5)
-        return agent.lane(task.scope, task.context_id, task.task_id)
+        return agent.owned_lane(agent.lane(task.scope, task.context_id, task.task_id))
 
     async def fresh(self, lane: Lane) -> Lease:
         """Own a lane that no other node can know. Its first append tells the store."""
@@ -378,7 +378,7 @@ class Ownership(Struct, kw_only=True, eq=False):
 
     def _is_idle(self, lane: Lane, lease: Lease) -> bool:
         agent = self.find(lane.scope.agent)
-        if not is_quiet(lease) or (agent is not None and agent.lanes.is_taken(lane)):
+        if not is_quiet(lease) or (agent is not None and _has_runs(agent, lane)):
             return False
         # The tasks of an agent that was withdrawn here continue where it is published.
         return agent is None or not any(live.is_orphan for live in lease.tasks)
@@ -392,6 +392,13 @@ class Ownership(Struct, kw_only=True, eq=False):
 
     async def close(self) -> None:
         await self._tasks.close()
+
+
+def _has_runs(agent: PublishedAgent, lane: Lane) -> bool:
+    """Whether something runs or waits in a lane that a node owns."""
+    if lane == agent.owned_lane(lane) and agent.profile.driver_claim:
+        return bool(agent.lanes.busy)
+    return agent.lanes.is_taken(lane)
 
 
 def is_quiet(lease: Lease) -> bool:

@@ -13,6 +13,7 @@ from trunkline.engine.media_types import UNREPRESENTABLE, AcceptedModes
 from trunkline.engine.promotion import Direct, Staging, Unrepresentable, Verdict
 from trunkline.engine.transitions import TABLE, Step
 from trunkline.engine.turn_fold import TurnFold
+from trunkline.model.calls import Refusal
 from trunkline.model.errors import ContentTypeNotSupported
 from trunkline.model.events import Event, StatusShown, TurnRetried
 from trunkline.model.large_values import MAX_INLINE_CHARS
@@ -33,7 +34,7 @@ from trunkline.ports.gate import Settles
 from trunkline.ports.records import Group
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask, say
-from trunkline.runtime.new_tasks import NewTasks
+from trunkline.runtime.new_tasks import NewTasks, refusal_message
 from trunkline.runtime.run import Run, extra_of
 
 _log = logging.getLogger("trunkline.turns")
@@ -189,6 +190,11 @@ class Recorder(Struct, frozen=True, kw_only=True, eq=False):
             # The output held back may not be JSON either. The first attempt has discarded it.
             _log.exception("agent failed", extra=extra_of(run))
             self.feed(run, Failed(AGENT_FAILED))
+
+    def refuse(self, run: Run, live: LiveTask, refused: Refusal) -> None:
+        """Record that a task which waited for its first turn does not get it."""
+        step = Step.REFUSE if run.agent.profile.refusal_state == "rejected" else Step.FAIL
+        self.move(live, step, refusal_message(run, live, refused))
 
     def feed_stopped(self, run: Run, output: Output) -> bool:
         """Record or keep output after a stop, as the profile says; True when further output does

@@ -72,6 +72,8 @@ class Run(Struct, kw_only=True, eq=False):
     task: asyncio.Task[None] | None = None
     # Makes a task of the run when the run takes long.
     timer: asyncio.Task[None] | None = None
+    # Refuses the run when it has waited as long as the profile allows.
+    patience: asyncio.Task[None] | None = None
     # The step and the reason by which a stop ends the task, and the asyncio task that does it.
     ending: tuple[Step, str] | None = None
     stopping: asyncio.Task[None] | None = None

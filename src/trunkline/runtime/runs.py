@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from trunkline.background import BackgroundTasks
+from trunkline.engine.queue_limits import BUSY_ELSEWHERE
 from trunkline.engine.run_states import TABLE, Effect, RunEvent, RunState
 from trunkline.engine.transitions import Step
 from trunkline.model.errors import StoreError, TrunklineError
 from trunkline.model.outputs import Output
-from trunkline.model.values import TERMINAL
+from trunkline.model.values import TERMINAL, TaskState
 from trunkline.ports.backend import Abandons
 from trunkline.ports.clock import Clock
 from trunkline.runtime.agents import Lane, PublishedAgent
@@ -107,6 +108,8 @@ class Runs(Struct, kw_only=True, eq=False):
         if lanes.enter(run.lane, run):
             self.begin(run)
             return
+        if run.agent.profile.busy == "wait":
+            run.patience = self.tasks.start(self._refuse_later(run), name=f"wait {run.run_id}")
         if self.slots is not None and lanes.slots is not None:
             self.slots.want(run.agent)
         if self.spreading is not None and lanes.max_running:
@@ -204,6 +207,8 @@ class Runs(Struct, kw_only=True, eq=False):
     def _start_agent(self, run: Run) -> None:
         live = run.live
         run.started = self.clock.monotonic()
+        if run.patience is not None:
+            run.patience.cancel()
         if live is None:
             self.without_task.discard(run)
         else:
@@ -250,8 +255,9 @@ class Runs(Struct, kw_only=True, eq=False):
 
     def _leave_lane(self, run: Run) -> None:
         """Give the lane to the next run."""
-        if run.timer is not None:
-            run.timer.cancel()
+        for timer in (run.timer, run.patience):
+            if timer is not None:
+                timer.cancel()
         self.running.discard(run)
         live = run.live
         if live is None:
@@ -270,21 +276,22 @@ class Runs(Struct, kw_only=True, eq=False):
                 self.registry.forget_if_idle(live)
         # Before the next run, which may need what this one held.
         if self.gate is not None:
-            is_new = live is not None and live.admitted is run and not live.exists
-            if live is not None and is_new and (live.unflushed or live.in_flight):
-                # The store may still find a limit reached.
-                self.journal.once_durable(live, partial(self._settle_at_gate, run))
-            else:
-                self.gate.settle(run)
+            self._settle(self.gate, run)
         lanes = run.agent.lanes
         for granted in lanes.leave(run.lane, run):
             self.begin(granted)
         if self.slots is not None and (lanes.max_running or lanes.slots is not None):
             self._tell_nodes(run.agent)
 
-    def _settle_at_gate(self, run: Run, _: TrunklineError | None) -> None:
-        assert self.gate is not None
-        self.gate.settle(run)
+    def _settle(self, gate: TurnGate, run: Run) -> None:
+        """Settle the run at the gate, but not before the store has committed its task: the store
+        may still find a limit reached."""
+        live = run.live
+        is_new = live is not None and live.admitted is run and not live.exists
+        if live is not None and is_new and (live.unflushed or live.in_flight):
+            self.journal.once_durable(live, lambda _: gate.settle(run))
+        else:
+            gate.settle(run)
 
     def _tell_nodes(self, agent: PublishedAgent) -> None:
         """Let other nodes know that a turn of an agent with a limit has ended."""
@@ -297,7 +304,8 @@ class Runs(Struct, kw_only=True, eq=False):
         """Give up the runs of these lanes that have no task, because other nodes have the lanes."""
         without_task = [run for run in (*self.without_task, *self.running) if run.live is None]
         for run in without_task:
-            if run.lane in lanes and run.state is not RunState.ANSWERED:
+            lane = run.agent.owned_lane(run.lane)
+            if lane in lanes and run.state is not RunState.ANSWERED:
                 self.keys.leave(run)
                 run.finish(NoReply(not_stored()))
                 self.happen(run, RunEvent.RELEASE if run.is_waiting else RunEvent.GIVE_UP)
@@ -315,6 +323,20 @@ class Runs(Struct, kw_only=True, eq=False):
         await self.clock.sleep(seconds)
         if run.live is None and (run.is_waiting or run.state is RunState.RUNNING):
             self.become_task(run)
+
+    async def _refuse_later(self, run: Run) -> None:
+        """Refuse a new task whose turn does not begin in time."""
+        await self.clock.sleep(run.agent.profile.busy_wait_s)
+        if run.state is not RunState.QUEUED:
+            return
+        live = self.become_task(run) if run.live is None else run.live
+        # A task that has begun keeps its place: its caller would lose what it has so far.
+        if live.turns or live.state is not TaskState.SUBMITTED or live.waiting[0] is not run:
+            return
+        self.recorder.refuse(run, live, BUSY_ELSEWHERE)
+        # Not by the asyncio task that this ends.
+        run.patience = None
+        self.drop_waiting(live)
 
     def become_task(self, run: Run) -> LiveTask:
         """Make a task of the run, whether it has started or not."""

@@ -240,3 +240,71 @@ def test_tickets_and_lanes_that_are_held_up_come_in_order() -> None:
         lanes.enter(lane, number)
     assert lanes.held_up == ("c", "b")
     assert lanes.tickets("c") == (1, 3)
+
+
+def claimed(max_running: int = 0) -> Lanes[str, int]:
+    """Lanes of which the first letter is the driver."""
+    return Lanes(max_waiting=9, max_running=max_running, driver_of=lambda lane: lane[0])
+
+
+def test_the_lanes_of_one_driver_run_at_the_same_time() -> None:
+    lanes = claimed(max_running=2)
+    assert lanes.enter("a1", 1)
+    assert lanes.enter("a2", 2)
+    assert not lanes.starts_at_once("a3")
+    assert not lanes.enter("a3", 3)
+    assert lanes.leave("a1", 1) == (3,)
+
+
+def test_another_driver_waits_until_the_last_lane_of_the_first_has_ended() -> None:
+    lanes = claimed()
+    lanes.enter("a1", 1)
+    lanes.enter("a2", 2)
+    assert not lanes.starts_at_once("b1")
+    assert not lanes.enter("b1", 3)
+    assert lanes.position("b1", 3) == 1
+    assert lanes.leave("a1", 1) == ()
+    assert lanes.leave("a2", 2) == (3,)
+    assert lanes.starts_at_once("b2")
+
+
+def test_no_driver_passes_one_that_waits() -> None:
+    lanes = claimed()
+    lanes.enter("a1", 1)
+    lanes.enter("b1", 2)
+    # Neither a new lane nor the next ticket of the lane that runs.
+    assert not lanes.enter("a2", 3)
+    assert not lanes.enter("a1", 4)
+    assert lanes.leave("a1", 1) == (2,)
+    assert lanes.leave("b1", 2) == (3, 4)
+
+
+def test_the_claim_is_held_by_a_ticket_that_lingers() -> None:
+    lanes = claimed()
+    lanes.enter("a1", 1)
+    lanes.enter("b1", 2)
+    lanes.linger()
+    assert lanes.leave("a1", 1) == ()
+    assert lanes.end_lingering() == (2,)
+
+
+def test_a_claim_that_comes_later_is_free_after_all_that_run() -> None:
+    lanes: Lanes[str, int] = Lanes(max_waiting=9)
+    lanes.enter("a1", 1)
+    lanes.enter("b1", 2)
+    lanes.resize(max_waiting=9, max_running=0, driver_of=lambda lane: lane[0])
+    assert not lanes.enter("a2", 3)
+    assert lanes.leave("a1", 1) == ()
+    assert lanes.leave("b1", 2) == (3,)
+    lanes.enter("b2", 4)
+    # And one that goes frees those that wait.
+    assert lanes.resize(max_waiting=9, max_running=0) == (4,)
+
+
+def test_a_driver_leaves_the_queue_without_a_turn() -> None:
+    lanes = claimed()
+    lanes.enter("a1", 1)
+    lanes.enter("b1", 2)
+    lanes.enter("a2", 3)
+    # Whoever was behind it takes its place.
+    assert lanes.leave("b1", 2) == (3,)
