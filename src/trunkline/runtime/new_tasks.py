@@ -33,42 +33,40 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
         """Make the task of a run that has none yet, whether the run waits or has started."""
         return self.create(run, run.key)
 
-    def create(self, run: Run, key: RequestKey | None, refused: Refusal | None = None) -> LiveTask:
-        """Make the task of a message. With `refused`, the task has ended from the start."""
+    def create(
+        self,
+        run: Run,
+        key: RequestKey | None,
+        refused: Refusal | None = None,
+        *,
+        again: LiveTask | None = None,
+    ) -> LiveTask:
+        """Make the task of a message. With `refused`, the task has ended from the start. `again` is
+        a task that the store refused because of a limit: it is recorded anew."""
         now_ms = self.clock.now_ms()
         task_id, context_id, scope = run.task_id, run.context_id, run.lane.scope
         is_waiting = run.state in WAITING
-        live = LiveTask(
+        live = again or LiveTask(
             task_id=task_id,
             scope=scope,
             context_id=context_id,
             lease=run.lease,
-            creation=Creation(scope, context_id, now_ms),
             run=None if is_waiting or refused is not None else run,
             waiting=[run] if is_waiting and refused is None else [],
         )
-        if run.lease.lane:
-            run.lease.tasks.add(live)
-        if key is not None:
-            self.keys.keep(live, key)
-        if run.admission is not None and run.admission.also:
-            live.admitted = run
-            for group in run.admission.also:
-                self.journal.attach(live, group)
-        self.registry.add(live)
-        self._record(live, run, refused, now_ms)
-        return live
-
-    def refuse(self, live: LiveTask, run: Run, refused: Refusal) -> None:
-        """Make the task again as one that has ended from the start: the store refused it because of
-        a limit."""
-        now_ms = self.clock.now_ms()
-        live.creation = Creation(live.scope, live.context_id, now_ms)
-        self.keys.keep_again(live)
-        self._record(live, run, refused, now_ms)
-
-    def _record(self, live: LiveTask, run: Run, refused: Refusal | None, now_ms: int) -> None:
-        task_id, context_id = live.task_id, live.context_id
+        live.creation = Creation(scope, context_id, now_ms)
+        if again is not None:
+            self.keys.keep_again(live)
+        else:
+            if run.lease.lane:
+                run.lease.tasks.add(live)
+            if key is not None:
+                self.keys.keep(live, key)
+            if run.admission is not None and run.admission.also:
+                live.admitted = run
+                for group in run.admission.also:
+                    self.journal.attach(live, group)
+            self.registry.add(live)
         state = _SUBMITTED
         said: Message | None = None
         if refused is not None:
@@ -92,6 +90,7 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
         options = run.options
         event = task if options is None else TaskSubmitted(task=task, options=options)
         self.journal.record(live, event, state=state, status_ms=now_ms)
+        return live
 
 
 def refusal_message(run: Run, live: LiveTask, refused: Refusal) -> Message:

@@ -57,7 +57,7 @@ class StoreRefusals(Struct, frozen=True, kw_only=True, eq=False):
         self.journal.begin_again(live)
         live.participants = ()
         live.turns = 0
-        self.new_tasks.refuse(live, run, run.refusal)
+        self.new_tasks.create(run, None, run.refusal, again=live)
         # The task has ended already, so nothing else can come of its run.
         self.runs.drop_waiting(live)
         if live.run is not None:
