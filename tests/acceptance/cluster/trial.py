@@ -34,6 +34,11 @@ _SAYS_SO_S = 20.0
 _PATIENCE_S = 60.0
 
 
+async def is_ready(node: GatewayProcess) -> bool:
+    async with http_client() as http:
+        return (await http.get(f"http://127.0.0.1:{node.port}/readyz")).status_code == 200
+
+
 class Link(Protocol):
     """The way of a node to the database."""
 
@@ -167,7 +172,7 @@ class Trial(Struct, kw_only=True):
         finally:
             await asyncio.to_thread(self.disk.empty)
         for node in self.nodes.all:
-            await eventually(partial(self._is_ready, node))
+            await eventually(partial(is_ready, node))
         self._disturbed_at = time.monotonic()
 
     async def _kill(self, node: GatewayProcess, checker: ClusterClient) -> None:
@@ -195,14 +200,14 @@ class Trial(Struct, kw_only=True):
                 await self._await_takeover(node, checker)
         finally:
             link.thaw()
-        await eventually(partial(self._is_ready, node))
+        await eventually(partial(is_ready, node))
         self.nodes.up.append(node)
 
     async def _refuses(self, node: GatewayProcess) -> None:
         """It says that it is cut off, and lets no caller wait."""
 
         async def is_unready() -> bool:
-            return not await self._is_ready(node)
+            return not await is_ready(node)
 
         await eventually(is_unready)
         assert self._http is not None
@@ -219,10 +224,6 @@ class Trial(Struct, kw_only=True):
             raise AssertionError("accepted without a database")
 
         await eventually(is_refused)
-
-    async def _is_ready(self, node: GatewayProcess) -> bool:
-        async with http_client() as http:
-            return (await http.get(f"http://127.0.0.1:{node.port}/readyz")).status_code == 200
 
     def _lose(self, proxy: DatabaseProxy) -> None:
         """A connection breaks while nothing happens, or after a statement was carried out."""
