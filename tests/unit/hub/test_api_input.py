@@ -133,6 +133,14 @@ def test_a_body_is_not_nested_deeply() -> None:
         decode(b"[" * 100_000, Body)
 
 
+def test_a_body_holds_few_values_and_texts_of_any_kind() -> None:
+    many = b'{"name": "x", "limits": {"tags": [%b]}}' % b",".join([b'"a"'] * 20_000)
+    with pytest.raises(InvalidParams, match="body: holds more than 10,000 values"):
+        decode(many, Body)
+    text = ',"\\' * 20_000
+    assert decode(msgspec.json.encode({"name": text}), Body) == Body(name=text)
+
+
 def test_an_error_does_not_grow_with_the_request() -> None:
     name = "n" * 100_000
     for body in (f'{{"name": "x", "{name}": 1}}', f'{{"{name}": 1, "{name}": 2}}'):
