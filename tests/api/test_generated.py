@@ -60,8 +60,28 @@ def test_every_schema_is_one_of_json_schema_and_takes_its_example(name: str) -> 
         validator.validate(example_of(schemas[name], schemas))
 
 
+@pytest.mark.parametrize("name", OPENAPI["components"]["schemas"])
+def test_every_member_has_a_text(name: str) -> None:
+    members = OPENAPI["components"]["schemas"][name].get("properties", {})
+    bare = [member for member, schema in members.items() if "description" not in schema]
+    assert name == "Error" or bare == [], "write a text in src/trunkline/hub/api_texts.py"
+
+
+def test_every_parameter_has_a_text() -> None:
+    bare = [
+        (path, parameter["name"])
+        for path, place in OPENAPI["paths"].items()
+        for operation in place.values()
+        for parameter in operation.get("parameters", ())
+        if "description" not in parameter
+    ]
+    assert bare == [], "write a text in src/trunkline/hub/api_texts.py"
+
+
 def test_every_name_is_of_words_with_underscores() -> None:
-    assert [route.name for route in ROUTES if not route.name.replace("_", "").islower()] == []
+    names = [method_name(route) for route in ROUTES]
+    assert [name for name in names if not name.replace("_", "").islower()] == []
+    assert len(names) == len({*names})
     assert [route.name for route in ROUTES if len(route.summary) > 120] == []
 
 

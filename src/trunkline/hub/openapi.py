@@ -9,6 +9,7 @@ import msgspec
 from trunkline.hub.api import PREFIX, Route
 from trunkline.hub.api_input import INTEGERS, JSON
 from trunkline.hub.api_paths import parameter, parameters_of
+from trunkline.hub.api_texts import text_of
 
 Json: TypeAlias = dict[str, Any]
 
@@ -112,6 +113,8 @@ def document(routes: Iterable[Route], *, cookie: str, bearer_format: str) -> Jso
     )
     for schema in (*schemas, *components.values()):
         _bound_integers(schema)
+    for name, schema in components.items():
+        _describe(name, schema)
     by_type = list(zip(types, schemas, strict=True))
     paths: dict[str, Json] = {}
     for route in table:
@@ -204,6 +207,12 @@ def _bound_integers(schema: Any) -> None:
                 _bound_integers(inner)
 
 
+def _describe(name: str, schema: Json) -> None:
+    for member, inner in schema.get("properties", {}).items():
+        if "description" not in inner and (text := text_of(name, member)):
+            inner["description"] = text
+
+
 def _schema(kind: Any, by_type: Sequence[tuple[Any, Json]]) -> Json:
     return next(schema for each, schema in by_type if each == kind)
 
@@ -218,7 +227,7 @@ def _operation(route: Route, by_type: Sequence[tuple[Any, Json]], components: Js
     if route.query is not None:
         parameters += _query_parameters(components[_name_of(_schema(route.query, by_type))])
     operation: Json = {
-        "operationId": route.name,
+        "operationId": method_name(route),
         "tags": [tag_of(route)],
         "summary": route.summary,
     }

@@ -144,5 +144,5 @@ def test_every_link_of_the_page_leads_to_a_place_of_it() -> None:
     assert len(found.ids) == len({*found.ids})
     inner = {link.removeprefix("#") for link in found.links if link.startswith("#")}
     assert inner <= {*found.ids}
-    assert {"type-Agent", "createAgent", "errors"} <= inner
+    assert {"type-Agent", "create_agent", "errors"} <= inner
     assert [link for link in found.links if not link.startswith("#")] == ["openapi.json"]
