@@ -19,10 +19,12 @@ ROUTES = routes()
 OPENAPI = openapi()
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+# A redirect is for browsers.
+CALLED = [route for route in ROUTES if route.success < 300]
+
+
+@pytest.mark.parametrize("route", CALLED, ids=lambda route: route.name)
 def test_every_route_has_a_method_in_both_clients(route: Any) -> None:
-    if 300 <= route.success < 400:
-        pytest.skip("a redirect is for browsers")
     for client in (HubClient, SyncHub):
         method = getattr(client, method_name(route))
         given = inspect.signature(method).parameters

@@ -92,6 +92,9 @@ class Route(Struct, frozen=True, kw_only=True):
     result: Any = None
     # Of a redirect, 302 or 303.
     status: int = 200
+    # Further statuses without an error, for routes that people open in a browser: 200 for a page,
+    # 303 for a redirect.
+    also: tuple[int, ...] = ()
     # For handlers that return a whole response of another media type.
     result_media_type: str = JSON
     # Whether a caller needs a credential; without, `Call.principal` may be None.

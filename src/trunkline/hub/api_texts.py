@@ -22,8 +22,8 @@ _MEMBERS: Final[Mapping[str, str]] = {
     "tagline": "One line about the agent, for lists.",
     "status": "`published` agents can be called; a `draft` or a `deleted` agent is unknown to all "
     "but those who manage it.",
-    "visibility": "`public`: in lists, with a card for everyone. `unlisted`: in no list. `private`: "
-    "unknown to callers without a grant.",
+    "visibility": "`public`: in lists, with a card for everyone. `unlisted`: in no list. "
+    "`private`: unknown to callers without a grant.",
     "source": "Agents of a configuration file are changed there.",
     "version": "Rises with every change. A change that names another version than the present one "
     "is refused with 409; 0 names none.",
@@ -85,6 +85,19 @@ _MEMBERS: Final[Mapping[str, str]] = {
     "login": "The name by which a person signs in.",
     "displayName": "The name of the person.",
     "user": "The person; null for a caller that is none.",
+    # The sign-in.
+    "provider": "The provider to sign in with; without, the only one, or a page to choose one.",
+    "next": "A path of this gateway to go to afterwards.",
+    "redirect_uri": "Where a program listens, such as `http://localhost:PORT/callback`.",
+    "state": "A text that comes back unchanged.",
+    "code_challenge": "The challenge of PKCE (RFC 7636).",
+    "code_challenge_method": "`S256`.",
+    "code": "The code for one exchange.",
+    "code_verifier": "The verifier of PKCE (RFC 7636).",
+    "iss": "The issuer, as RFC 9207 has it.",
+    "error": "The error of the provider.",
+    "csrf": "The token that the page has put into its form.",
+    "password": "The password.",
     # The report of the audit.
     "days": "The number of days of the report, today included.",
     "since": "The beginning of the first day, in UTC.",

@@ -10,6 +10,7 @@ from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch, AgentQuery, VersionQuery
 from trunkline.hub.client_http import HubHttp, path_of
+from trunkline.hub.sign_in_api import Me
 
 
 class HubCalls:
@@ -76,3 +77,15 @@ class HubCalls:
                 page_token=page_token,
             ),
         )
+
+    async def me(self) -> Me:
+        """The caller."""
+        return await self._http.value(Me, "GET", "/auth/me")
+
+    async def sign_in_page(self) -> str:
+        """The form for login and password, or who is signed in."""
+        return await self._http.text("GET", "/auth/sign-in")
+
+    async def sign_out(self) -> None:
+        """Revoke the session, and clear its cookie."""
+        await self._http.nothing("POST", "/auth/sign-out")

@@ -12,6 +12,7 @@ from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch
 from trunkline.hub.client_calls import HubCalls
+from trunkline.hub.sign_in_api import Me
 
 T = TypeVar("T")
 
@@ -76,3 +77,15 @@ class SyncHubCalls:
                 page_token=page_token,
             )
         )
+
+    def me(self) -> Me:
+        """The caller."""
+        return self._run(self._calls.me())
+
+    def sign_in_page(self) -> str:
+        """The form for login and password, or who is signed in."""
+        return self._run(self._calls.sign_in_page())
+
+    def sign_out(self) -> None:
+        """Revoke the session, and clear its cookie."""
+        self._run(self._calls.sign_out())

@@ -238,8 +238,8 @@ def _operation(route: Route, by_type: Sequence[tuple[Any, Json]], components: Js
     if route.body is not None:
         operation["requestBody"] = _body(route, _schema(route.body, by_type), components)
     operation["responses"] = _responses(route, by_type)
-    # RFC-like alternatives: one of them is enough. An empty one stands for no credential.
-    needed: list[Json] = [{"bearer": []}, {"cookie": []}]
+    # One of them is enough; an empty one stands for no credential.
+    needed: list[Json] = [{"bearer": []}, {"cookie": []}] if route.takes_credential else []
     operation["security"] = [{}, *needed] if route.is_public else needed
     return operation
 
@@ -291,9 +291,26 @@ def _body(route: Route, schema: Json, components: Json) -> Json:
 
 def _responses(route: Route, by_type: Sequence[tuple[Any, Json]]) -> Json:
     found: Json = {str(route.success): _success(route, by_type)}
+    for status in route.also:
+        found[str(status)] = _REDIRECT if status >= 300 else _PAGE
     for status in statuses_of(route):
-        found[str(status)] = {"$ref": f"#/components/responses/{name_of(status)}"}
+        if route.on_error is None:
+            found[str(status)] = {"$ref": f"#/components/responses/{name_of(status)}"}
+        else:
+            refusal = _refusal(status)
+            content = {**_PAGE["content"], **refusal["content"]}
+            found[str(status)] = {**refusal, "content": content}
     return found
+
+
+_REDIRECT: Final[Json] = {
+    "description": "A redirect.",
+    "headers": {"Location": {"description": "Where to go.", "schema": {"type": "string"}}},
+}
+_PAGE: Final[Json] = {
+    "description": "A page for people.",
+    "content": {"text/html": {"schema": {"type": "string"}}},
+}
 
 
 def _success(route: Route, by_type: Sequence[tuple[Any, Json]]) -> Json:
@@ -301,13 +318,10 @@ def _success(route: Route, by_type: Sequence[tuple[Any, Json]]) -> Json:
         content = {route.result_media_type: {"schema": _schema(route.result, by_type)}}
         return {"description": "The result.", "content": content}
     if route.result_media_type != JSON:
-        return {
-            "description": "The result.",
-            "content": {route.result_media_type: {"schema": {"type": "string"}}},
-        }
+        content = {route.result_media_type: {"schema": {"type": "string"}}}
+        return {"description": "The result.", "content": content}
     if 300 <= route.success < 400:
-        location = {"description": "Where to go.", "schema": {"type": "string"}}
-        return {"description": "A redirect.", "headers": {"Location": location}}
+        return _REDIRECT
     return {"description": "Done; the answer is empty."}
 
 
