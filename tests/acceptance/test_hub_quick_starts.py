@@ -18,6 +18,7 @@ import pytest
 from a2a.client.card_resolver import A2ACardResolver
 from a2a.types import a2a_pb2 as a2a
 from tests.acceptance import hub_quick_starts as seed
+from tests.acceptance.conftest import eventually
 from tests.acceptance.gateway import DEADLINE_S, Gateway, gateway, http_client
 from tests.acceptance.sdk import connect, text_of
 
@@ -186,3 +187,36 @@ async def test_a_hundred_callers_at_once_get_their_own_answers(hub: Gateway) -> 
         str(number) for number in range(100)
     ]
     assert len({task["id"] for task in tasks}) == 100
+
+
+async def test_an_agent_that_went_away_is_offline_until_it_is_back(tmp_path: Path) -> None:
+    """H-11 with a real agent behind the hub, which is stopped and started again."""
+    upstream = '[agents."acme/echo"]\nname = "Echo"\nbackend = { kind = "echo" }\n'
+    folders = [tmp_path / "upstream", tmp_path / "hub"]
+    for folder in folders:
+        folder.mkdir()
+    with gateway(folders[0], upstream) as there:
+        port = str(there.start().port)
+        backend = f'backend = {{ kind = "a2a", url = "{there.agent_url("acme/echo")}" }}'
+        config = CONFIG.replace('backend = { kind = "scripted" }', backend)
+        with gateway(folders[1], config) as hub:
+            url = hub.start().agent_url(seed.HANDLE)
+            async with http_client(headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+
+                async def ask() -> tuple[str, str]:
+                    message = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+                    params = {"message": message}
+                    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+                    task = (await http.post(url, json=body)).json()["result"]
+                    return task["status"]["state"], task["history"][-1]["parts"][0]["text"]
+
+                assert await ask() == ("COMPLETED", "hi")
+                there.kill()
+                for _ in range(3):
+                    assert await ask() == ("FAILED", "agent channel offline")
+                there.start("--port", port)
+
+                async def is_back() -> bool:
+                    return await ask() == ("COMPLETED", "hi")
+
+                await eventually(is_back)

@@ -239,3 +239,19 @@ async def test_a_message_for_another_node_passes_one_gate_once() -> None:
         await second
         assert [len(gate.admitted) for gate in gates] == [2, 0]
         assert [len(gate.settled) for gate in gates] == [2, 0]
+
+
+async def test_without_contexts_the_same_message_id_is_a_new_task_at_every_node() -> None:
+    async with nodes(preset_name="hub") as cluster:
+        a, b = cluster.worlds
+        tasks = [await world.send("show context_id", id="m1") for world in (a, b, a)]
+        assert len({task.id for task in tasks}) == 3
+        assert {task.context_id for task in tasks} == {"m1"}
+        # Backends know each as a conversation of its own.
+        turns = [*a.scripted.turns, *b.scripted.turns]
+        assert len({turn.context_id for turn in turns}) == 3
+        cluster.clock.jump(1801)
+        for task in tasks:
+            for world in (a, b):
+                with pytest.raises(TaskNotFound):
+                    await world.get(task.id)
