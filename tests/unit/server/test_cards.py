@@ -5,7 +5,9 @@ from msgspec.structs import replace
 from tests.unit.server.endpoints import card, endpoint
 from tests.unit.server.requests import Answer, request
 
-from trunkline.model.card import AgentInterface
+from trunkline.model.card import AgentCardSignature, AgentInterface
+from trunkline.protocol.cards import STANDARD, Shape
+from trunkline.protocol.hub import HubCard
 from trunkline.server.asgi import AsgiResponse
 from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
@@ -159,3 +161,49 @@ async def test_a_card_that_is_renewed_is_another_one() -> None:
     assert second.headers["last-modified"] == "Sun, 01 Feb 2026 00:00:59 GMT"
     since = (b"if-modified-since", MODIFIED.encode())
     assert (await get(since, cards=cards, at=at)).status == 200
+
+
+class Registered:
+    is_private = False
+    is_open = True
+    is_listed = True
+    is_fresh = True
+
+    async def renew(self) -> None:
+        pass
+
+    async def card_block(self) -> tuple[str, bytes] | None:
+        return "_trunkline", b'{"online":true}'
+
+
+STYLE = HubCard(
+    organization="Trunkline", organization_url="https://h", bearer_format="", bearer_description=""
+)
+
+
+@pytest.mark.parametrize(
+    ("shape", "query", "has_block"),
+    [
+        (STANDARD, b"", False),
+        (STANDARD, b"format=1.0", False),
+        (STANDARD, b"format=0.3", True),
+        (Shape(unstated=STYLE.of), b"", True),
+        (Shape(unstated=STYLE.of), b"format=1.0", False),
+    ],
+)
+async def test_the_block_of_a_registry_is_in_every_form_that_is_not_signed(
+    shape: Shape, query: bytes, has_block: bool
+) -> None:
+    signed = replace(card(), signatures=(AgentCardSignature(protected="p", signature="s"),))
+    at = endpoint(card=signed, shape=shape, standing=Registered())
+    found = json.loads((await get(at=at, query=query)).body)
+    assert ("_trunkline" in found) is has_block
+    assert ("signatures" in found) is not has_block
+
+
+async def test_a_card_of_the_hub_is_never_taken_from_a_cache_unasked() -> None:
+    at = endpoint(shape=Shape(unstated=STYLE.of))
+    sent = await get(at=at)
+    assert sent.headers["cache-control"] == "private, no-cache"
+    again = await get((b"if-none-match", sent.headers["etag"].encode()), at=at)
+    assert (again.status, again.headers["cache-control"]) == (304, "private, no-cache")
