@@ -348,3 +348,6 @@ async def test_an_agent_that_cannot_be_published_says_why_and_is_not_served() ->
         broken = (await world.call("PATCH", path, {"backend": backend})).json()
         assert "no_such_module_of_ours" in broken["problem"]
         assert (await world.send("acme/echo")).status == 200
+        # With the earlier backend it is as it was.
+        whole = (await world.call("PATCH", path, {"backend": {"kind": "echo"}})).json()
+        assert whole["problem"] == ""

@@ -174,3 +174,30 @@ async def test_a_thousand_agents_are_all_served(kept: dict[str, Any]) -> None:
         assert (await world.card("acme/more")).status == 200
         await world.call("DELETE", f"/agents/{one['id']}")
         assert (await world.card("acme/more")).status == 404
+
+
+async def test_an_agent_that_the_rules_refuse_by_now_can_be_unpublished(
+    kept: dict[str, Any],
+) -> None:
+    await filled(kept, row("odd", {"kind": "of-an-earlier-release"}))
+    async with started(kept) as world:
+        (found,) = (await world.call("GET", "/agents")).json()["items"]
+        assert "of-an-earlier-release" in found["problem"]
+        path = f"/agents/{found['id']}"
+        assert (await world.call("PATCH", path, {"tagline": "new"})).status == 400
+        draft = await world.call("PATCH", path, {"status": "draft"})
+        assert (draft.status, draft.json()["problem"]) == (200, "")
+        assert (await world.call("PATCH", path, {"status": "published"})).status == 400
+        assert (await world.call("DELETE", path)).status == 204
+
+
+async def test_a_failure_is_logged_once_however_often_it_is_tried_again(
+    kept: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    await filled(kept, row("odd", {"kind": "of-an-earlier-release"}))
+    async with started(kept) as world:
+        for _ in range(3):
+            await world.clock.advance(RETRY_S)
+        assert caplog.text.count("not published as it should be") == 1
+        (found,) = (await world.call("GET", "/agents")).json()["items"]
+        assert "of-an-earlier-release" in found["problem"]

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trunkline.background import BackgroundTasks, next_pass
 from trunkline.hub.agents import (
@@ -55,6 +56,15 @@ class Connection(Struct, frozen=True, kw_only=True):
     grace_s: Callable[[], float]
 
 
+class _Failure(Struct, frozen=True):
+    """A row that could not be published, and why."""
+
+    row: AgentRow
+    why: str
+    # Whether it is time to try again.
+    is_due: bool = False
+
+
 class Registry:
     def __init__(self, changes: HubChanges, *, clock: Clock, card_block: CardBlock) -> None:
         self.changes = changes
@@ -70,8 +80,7 @@ class Registry:
         self._keys_by_id: dict[str, str] = {}
         # The rows as they were when the directory published them.
         self._shown: dict[str, AgentRow] = {}
-        # Rows that could not be published, and why.
-        self._failed: dict[str, tuple[AgentRow, str]] = {}
+        self._failed: dict[str, _Failure] = {}
         # Agents whose publishing is brought in line with their rows at the moment.
         self._aligning: dict[str, asyncio.Task[None]] = {}
         self._tasks = BackgroundTasks("registry")
@@ -151,7 +160,9 @@ class Registry:
     def problem(self, row: AgentRow) -> str:
         """Why the agent is not published although its row says so; or empty."""
         failed = self._failed.get(row.key)
-        return failed[1] if failed is not None and row.is_published else ""
+        if failed is None or not row.is_published or not is_same_agent(row, failed.row):
+            return ""
+        return failed.why
 
     async def write(self, row: AgentRow, *, before: AgentRow | None) -> AgentRow:
         """Store a row in place of `before`, and publish or withdraw its agent. When this returns,
@@ -207,9 +218,7 @@ class Registry:
             self._rows[key] = row
             self._keys_by_id[row.id] = key
         if self._is_publishing and key not in self._aligning and not self._is_aligned(key):
-            aligning = self._tasks.start(self._align(key), name=f"align {key}")
-            self._aligning[key] = aligning
-            aligning.add_done_callback(lambda _: self._aligning.pop(key, None))
+            self._aligning[key] = self._tasks.start(self._align(key), name=f"align {key}")
 
     def _is_aligned(self, key: str) -> bool:
         row, shown = self._rows.get(key), self._shown.get(key)
@@ -218,19 +227,22 @@ class Registry:
         if shown is not None and is_same_agent(row, shown):
             return True
         failed = self._failed.get(key)
-        return failed is not None and is_same_agent(row, failed[0])
+        return failed is not None and not failed.is_due and is_same_agent(row, failed.row)
 
     async def _align(self, key: str) -> None:
         """Publish, replace or withdraw the agent until it is as its row says."""
-        while not self._is_aligned(key):
-            row = self._rows.get(key)
-            self._failed.pop(key, None)
-            if row is None or not row.is_published:
-                await self._withdraw(key)
-            else:
-                await self._publish(key, row)
-        row = self._rows.get(key)
-        if row is None or not row.is_published:
+        try:
+            while not self._is_aligned(key):
+                row = self._rows.get(key)
+                if row is None or not row.is_published:
+                    await self._withdraw(key)
+                else:
+                    await self._publish(key, row)
+        finally:
+            # In the same step as the last look, so that no change comes in between.
+            self._aligning.pop(key, None)
+        shown, row = self._shown.get(key), self._rows.get(key)
+        if row is None or not row.is_published or (shown and is_same_agent(row, shown)):
             self._failed.pop(key, None)
 
     async def _publish(self, key: str, row: AgentRow) -> None:
@@ -258,7 +270,10 @@ class Registry:
         except Exception as error:  # noqa: BLE001 - logged; other agents go on
             _log.exception("an agent of the registry cannot be published")
             why = f"the gateway failed to publish it ({type(error).__name__}); its log says why"
-        self._failed[key] = (row, why)
+        known = self._failed.get(key)
+        self._failed[key] = _Failure(row, why)
+        if known is not None and known.why == why:
+            return
         _log.error(
             "an agent of the registry is not published as it should be",
             extra={"agent": row.handle, "reason": why},
@@ -282,11 +297,10 @@ class Registry:
     async def _retry_again_and_again(self) -> None:
         while True:
             await self._clock.sleep(RETRY_S)
-            for key in [*self._failed]:
+            for key, failed in [*self._failed.items()]:
                 if key not in self._aligning:
-                    self._failed.pop(key, None)
-                    row = self._rows.get(key)
-                    self._set(key, row)
+                    self._failed[key] = replace(failed, is_due=True)
+                    self._set(key, self._rows.get(key))
 
 
 def _read(record: Record) -> AgentRow | None:
