@@ -1,12 +1,12 @@
-"""`trunkline agent add | ls | show | publish | unpublish | rm`: agents of the registry."""
+"""`trunkline agent add | set | ls | show | publish | unpublish | rm`: agents of the registry."""
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
 
 from trunkline.cli import options
+from trunkline.cli.agent_values import AgentFlags, Keys
 from trunkline.cli.exit_codes import Exit, complain
 from trunkline.cli.hub import on_hub
 from trunkline.cli.output import clean, counted, json_document, one_line
@@ -14,13 +14,12 @@ from trunkline.cli.usage import command
 from trunkline.model.errors import ConfigError
 
 Handle = Annotated[str, typer.Argument(metavar="OWNER/SLUG", help="Handle of the agent.")]
-# Keys of a table of the configuration that are members of an agent.
-_VALUES = ("name", "tagline", "description", "visibility", "isolated", "profile", "backend")
 _TITLES = ("HANDLE", "STATUS", "VISIBILITY", "ONLINE", "BACKEND", "NAME")
 
 
 def register(app: typer.Typer) -> None:
     command(app, "add")(add)
+    command(app, "set")(change)
     command(app, "ls")(ls)
     command(app, "show")(show)
     command(app, "publish")(publish)
@@ -30,51 +29,9 @@ def register(app: typer.Typer) -> None:
 
 def add(
     handle: Handle,
-    keys: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="KEY=VALUE...",
-            help="Keys of the backend, as in the configuration. A value that is JSON is taken as "
-            "JSON, else as a text.",
-        ),
-    ] = None,
+    keys: Keys = None,
     *,
-    backend: Annotated[
-        str, typer.Option(metavar="KIND", help="Kind of the backend, such as a2a or command.")
-    ] = "",
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--file",
-            metavar="FILE",
-            help="TOML or JSON with the keys of an agent's table in the configuration. Options "
-            "override it.",
-        ),
-    ] = None,
-    name: Annotated[str, typer.Option(help="Display name.", show_default="the slug")] = "",
-    tagline: Annotated[str, typer.Option(help="One line, of 160 characters at most.")] = "",
-    description: Annotated[str, typer.Option(help="Purpose of the agent, 4 KB at most.")] = "",
-    visibility: Annotated[
-        Literal["public", "unlisted", "private"] | None,
-        typer.Option(
-            help="Who learns of it: all, those who know its handle, or callers with a grant.",
-            show_default="public",
-        ),
-    ] = None,
-    profile: Annotated[
-        str, typer.Option(metavar="PRESET", help="Preset of its profile.", show_default="standard")
-    ] = "",
-    daily_budget: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Maximum number of queries per day.", show_default="1000"),
-    ] = None,
-    concurrency: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Maximum number of turns at once.", show_default="5"),
-    ] = None,
-    composable: Annotated[
-        bool, typer.Option("--composable", help="Let it call other agents during a turn.")
-    ] = False,
+    agent: AgentFlags,
     publish: Annotated[
         bool, typer.Option("--publish", help="Publish it at once. Without, it is a draft.")
     ] = False,
@@ -87,30 +44,31 @@ def add(
     The keys are stored as they are given, secrets too, and `${NAME}` is plain text. A deleted
     handle can be added again, and has its tasks again.
     """
-    table = {} if file is None else _read(file)
-    arguments = _values(table)
-    given_backend = dict(arguments.get("backend", {}))
-    if backend:
-        given_backend = {"kind": backend}
-    given_backend |= dict(map(_pair, keys or ()))
-    if "kind" not in given_backend:
+    values = agent.values(keys)
+    if "backend" not in values:
         raise ConfigError("--backend: name the kind of the backend, for example --backend echo.")
-    arguments["backend"] = given_backend
-    options_given: dict[str, Any] = {
-        "name": name,
-        "tagline": tagline,
-        "description": description,
-        "visibility": visibility,
-        "profile": profile,
-        "dailyBudgetQueries": daily_budget,
-        "concurrencyCap": concurrency,
-    }
-    arguments |= {key: value for key, value in options_given.items() if value not in ("", None)}
-    if composable:
-        arguments["isolated"] = False
     if publish:
-        arguments["status"] = "published"
-    return _told(on_hub(flags, "hub.agent.add", {"handle": handle, **arguments}), output)
+        values["status"] = "published"
+    return _told(on_hub(flags, "hub.agent.add", {"handle": handle, **values}), output)
+
+
+def change(
+    handle: Handle,
+    keys: Keys = None,
+    *,
+    agent: AgentFlags,
+    flags: options.StoreFlags,
+    output: options.Output = "text",
+) -> Exit:
+    """Change an agent of the registry.
+
+    What is not given stays as it is. A backend is replaced as a whole: running turns finish on the
+    earlier one.
+    """
+    values = agent.values(keys)
+    if not values:
+        raise ConfigError("nothing is to be changed: give an option, such as --tagline TEXT.")
+    return _changed(flags, handle, output, **values)
 
 
 def ls(
@@ -223,47 +181,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return one_line(value)
     return one_line(msgspec.json.encode(value).decode())
-
-
-def _pair(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise ConfigError(f'"{one_line(text)[:40]}": expected KEY=VALUE, a key of the backend.')
-    try:
-        return key, msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return key, value
-
-
-def _read(file: Path) -> dict[str, Any]:
-    from trunkline.settings.load import read_text, read_toml
-
-    if file.suffix == ".json":
-        text = read_text(file, if_missing="Give the path of a TOML or JSON file.")
-        found = options.from_json(text, what=str(file))
-        if not isinstance(found, dict):
-            raise ConfigError(f"{file}: expected an object with the keys of an agent.")
-        return found
-    return dict(read_toml(file))
-
-
-def _values(table: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the command for a table of the configuration."""
-    values = {key: value for key, value in table.items() if key in _VALUES}
-    if "skills" in table:
-        values["skills"] = [_in_camel_case(skill) for skill in table["skills"]]
-    if "limits" in table:
-        values["limits"] = _in_camel_case(table["limits"])
-    rest = {k: v for k, v in table.items() if k not in (*_VALUES, "skills", "limits")}
-    return {**values, "settings": rest} if rest else values
-
-
-def _in_camel_case(table: Any) -> Any:
-    if not isinstance(table, dict):
-        return table
-    return {_camel(key): value for key, value in table.items()}
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(word.title() for word in others)

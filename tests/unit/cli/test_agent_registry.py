@@ -49,6 +49,33 @@ def test_an_agent_is_added_shown_changed_and_removed(shell: Shell) -> None:
     assert shell.json("publish", "acme/echo")["tagline"] == "Says it again"
 
 
+def test_set_changes_what_is_given_and_replaces_a_backend(shell: Shell) -> None:
+    shell.json("add", "acme/x", "--backend", "echo", "--tagline", "stays", "--publish")
+    agent = shell.json("set", "acme/x", "--name", "New", "--daily-budget", "0", "--composable")
+    assert (agent["name"], agent["tagline"], agent["status"]) == ("New", "stays", "published")
+    assert (agent["dailyBudgetQueries"], agent["isolated"]) == (0, False)
+    secret = shell.folder / "token"
+    secret.write_text("from-a-file\n")
+    words = ("url=https://upstream.example", "--backend", "a2a", "--isolated")
+    agent = shell.json("set", "acme/x", *words)
+    assert (agent["backend"]["kind"], agent["isolated"]) == ("a2a", True)
+    agent = shell.json(
+        "set", "acme/x", "--backend", "openai", f"api_key=@{secret}", "model=m", "base_url=http://h"
+    )
+    assert agent["backend"] == {
+        "kind": "openai",
+        "api_key": "***",
+        "model": "m",
+        "base_url": "http://h",
+    }
+    nothing = shell.run("set", "acme/x")
+    assert (nothing.exit_code, "nothing is to be changed" in nothing.stderr) == (2, True)
+    alone = shell.run("set", "acme/x", "url=https://other.example")
+    assert (alone.exit_code, "--backend" in alone.stderr) == (2, True)
+    missing = shell.run("set", "acme/x", "--backend", "openai", "api_key=@/no/such/file")
+    assert (missing.exit_code, "no such file" in missing.stderr) == (2, True)
+
+
 def test_keys_of_the_backend_are_json_or_texts(shell: Shell) -> None:
     agent = shell.json(
         "add",
