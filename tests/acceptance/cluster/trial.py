@@ -73,10 +73,13 @@ class Trial(Struct, kw_only=True):
     pause_s: float = 0.0
     # Seconds until the work of nodes was taken over that were killed or stopped.
     takeovers: list[float] = []
-    # The same for those that were asked to stop, from their end on.
+    # The same for those that were asked to stop, from their end on, where nothing else was done
+    # to the nodes or the database meanwhile.
     hand_overs: list[float] = []
-    # When something was last done to the nodes or the database.
+    disturbed_hand_overs: list[float] = []
+    # When something was last done to the nodes or the database, and each time that it was.
     _disturbed_at: float = 0.0
+    _disturbances: list[float] = []
     _reviving: set["asyncio.Task[None]"] = field(default_factory=set)
     _http: HttpClient | None = None
     _numbers: Iterator[int] = field(default_factory=count)
@@ -125,10 +128,12 @@ class Trial(Struct, kw_only=True):
             f"{len(history.rows)} tasks {dict(states)}, {len(history.turns)} turns, "
             f"refused {self.nodes.told.refusals}, "
             f"takeovers {[round(s, 2) for s in sorted(self.takeovers)]}, "
-            f"hand-overs {[round(s, 2) for s in sorted(self.hand_overs)]}"
+            f"hand-overs {[round(s, 2) for s in sorted(self.hand_overs)]}, "
+            f"disturbed {[round(s, 2) for s in sorted(self.disturbed_hand_overs)]}"
         )
 
     async def _disturb(self, what: str, checker: ClusterClient, group: asyncio.TaskGroup) -> None:
+        self._disturbances.append(time.monotonic())
         if what == "database":
             assert self.restart_database is not None
             await self.restart_database()
@@ -256,6 +261,7 @@ class Trial(Struct, kw_only=True):
     async def _stop(self, node: GatewayProcess, checker: ClusterClient) -> None:
         """Ask it to stop while a context has a queue there."""
         tasks = await checker.fill_queue("effects", node.url("effects"))
+        stopped_at = time.monotonic()
         code = await node.stop()
         ended_ns = time.monotonic_ns()
         assert code == 0, node.log()
@@ -267,7 +273,9 @@ class Trial(Struct, kw_only=True):
         ]
         # Clients may have canceled them all, and on a busy machine they may have run before.
         if began:
-            self.hand_overs.append((min(began) - ended_ns) / 1e9)
+            is_disturbed = any(stopped_at < at < min(began) / 1e9 for at in self._disturbances)
+            found = self.disturbed_hand_overs if is_disturbed else self.hand_overs
+            found.append((min(began) - ended_ns) / 1e9)
         await self.nodes.revive(node)
         self.nodes.up.append(node)
 
