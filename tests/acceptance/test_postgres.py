@@ -16,15 +16,12 @@ from tests.acceptance.conftest import Make, eventually
 from tests.acceptance.gateway import Gateway, http_client
 from tests.acceptance.nginx import NGINX, free_port, nginx
 from tests.acceptance.raw import Stream, envelope, message_params
-from tests.postgres.pgbouncer import PGBOUNCER, PgBouncer, pgbouncer
+from tests.postgres.pgbouncer import HAS_PGBOUNCER, PgBouncer, pgbouncer
 from tests.postgres.pooler import TransactionPooler, transaction_pooler
 from tests.postgres.server import PostgresServer, embedded_binaries, postgres
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = "s3cret-of-the-database"
-HAS_PGBOUNCER = pytest.mark.skipif(
-    PGBOUNCER is None, reason="PgBouncer is not installed: apt-get install pgbouncer"
-)
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 from psycopg.rows import dict_row
 from tests.postgres.server import DEADLINE_S
 
 # Debian keeps it where ordinary users do not look for programs.
 PGBOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+HAS_PGBOUNCER = pytest.mark.skipif(
+    PGBOUNCER is None, reason="PgBouncer is not installed: apt-get install pgbouncer"
+)
 # As the Debian package has it, but for the folders, the users and a pool that is soon full.
 _CONFIG = """
 [databases]
@@ -52,12 +56,13 @@ class PgBouncer:
                 os.chown(path, self._user, -1)
         self.start()
 
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
     @property
     def transactions(self) -> int:
         """How many there were since the start, those of its administration apart."""
-        admin = psycopg.connect(
-            f"postgresql://postgres@127.0.0.1:{self.port}/pgbouncer", autocommit=True
-        )
+        admin = psycopg.connect(self.url("pgbouncer"), autocommit=True)
         with admin, psycopg.ClientCursor(admin, row_factory=dict_row) as cursor:
             rows = cursor.execute("SHOW STATS").fetchall()
         return sum(row["total_xact_count"] for row in rows if row["database"] != "pgbouncer")

@@ -12,7 +12,7 @@ drain_s = 2
 [store]
 kind = "postgres"
 url = "{url}"
-[cluster]
+{more}[cluster]
 beat_s = {beat_s}
 lease_s = {lease_s}
 """
@@ -31,8 +31,9 @@ SHORT = Times(0.3, 1.2, 0.5, 2.5)
 REAL = Times(2.0, 6.0, 3.0, 30.0)
 
 
-def config_on(url: str, times: Times) -> str:
-    return _ON_POSTGRES.format(url=url, beat_s=times.beat_s, lease_s=times.lease_s)
+def config_on(url: str, times: Times, *, more: str = "") -> str:
+    """`more`: further lines of [store]."""
+    return _ON_POSTGRES.format(url=url, more=more, beat_s=times.beat_s, lease_s=times.lease_s)
 
 
 def read_postgres(url: str) -> dict[str, Row]:

@@ -7,11 +7,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from tests.acceptance.cluster.database import REAL, SHORT, Times, config_on, read_postgres
 from tests.acceptance.cluster.nodes import Nodes
 from tests.acceptance.cluster.trial import TAKEOVER_S, Trial
 from tests.acceptance.kill_gateway import copy_of, read_sqlite
 from tests.postgres.fixtures import fill_template
+from tests.postgres.pgbouncer import HAS_PGBOUNCER, PgBouncer, pgbouncer
 from tests.postgres.proxy import database_proxy
 from tests.postgres.server import PostgresServer
 
@@ -58,7 +60,13 @@ async def test_one_node_on_a_file(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def on_postgres(
-    folder: Path, server: PostgresServer, times: Times, *, seed: int, proxied: bool = False
+    folder: Path,
+    server: PostgresServer,
+    times: Times,
+    *,
+    seed: int,
+    proxied: bool = False,
+    pooler: PgBouncer | None = None,
 ) -> AsyncIterator[Trial]:
     chance = random.Random(seed)
     url = await asyncio.to_thread(server.create_database, fill_template)
@@ -74,8 +82,13 @@ async def on_postgres(
     async with AsyncExitStack() as stack:
         proxies = [await stack.enter_async_context(database_proxy(url)) for _ in range(3 * proxied)]
         urls = [proxy.url for proxy in proxies] or [url] * 3
+        configs = [config_on(each, times) for each in urls]
+        if pooler is not None:
+            more = f'listen_url = "{url}"\nprepared_statements = false\n'
+            database = str(conninfo_to_dict(url)["dbname"])
+            configs = [config_on(pooler.url(database), times, more=more)] * 3
         yield Trial(
-            nodes=Nodes(folder, [config_on(each, times) for each in urls], chance),
+            nodes=Nodes(folder, configs, chance),
             read=lambda: read_postgres(url),
             chance=chance,
             restart_database=restart,
@@ -89,6 +102,17 @@ async def test_nodes_and_database_are_killed(tmp_path: Path, own_postgres: Postg
     async with on_postgres(tmp_path, own_postgres, SHORT, seed=1) as trial:
         await run(trial, ["kill"] * 10 + ["database"] * 2 + ["stop", "pause"])
     assert max(trial.hand_overs, default=0) < HAND_OVER_S
+
+
+@HAS_PGBOUNCER
+@pytest.mark.full
+@pytest.mark.timeout(600)
+async def test_nodes_behind_a_pooler_are_killed(
+    tmp_path: Path, own_postgres: PostgresServer
+) -> None:
+    with pgbouncer(own_postgres.folder, size=8) as pooler:
+        async with on_postgres(tmp_path, own_postgres, SHORT, seed=6, pooler=pooler) as trial:
+            await run(trial, ["kill"] * 10 + ["database"] * 3 + ["stop"] * 2 + ["pause"] * 2)
 
 
 @pytest.mark.full
