@@ -34,6 +34,7 @@ from trunkline.settings.decode import (
     is_struct,
 )
 from trunkline.settings.hub import HubSettings
+from trunkline.settings.hub_audit import HubAuditSettings
 from trunkline.settings.openclaw.profile import ProfileSettings
 from trunkline.settings.profiles import PRESETS
 from trunkline.settings.server import ServerSettings
@@ -84,6 +85,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("[remote]", RemoteSettings),
     ("[hub]", HubSettings),
     ("[hub.sign_in]", SignInSettings),
+    ("[hub.audit]", HubAuditSettings),
     ("[network]", NetworkSettings),
 )
 

@@ -15,7 +15,7 @@ from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
 from trunkline.protocol.ai_catalog import PATH as CATALOG_PATH
-from trunkline.server.a2a import A2AHandler
+from trunkline.server.a2a import A2AHandler, OnTurnedAway
 from trunkline.server.access import Access
 from trunkline.server.ai_catalog import AiCatalog
 from trunkline.server.api_keys import ApiKeys
@@ -55,7 +55,9 @@ class Front:
         authenticators: Sequence[Authenticator],
         lifespan: Lifespan,
         catalog: AiCatalog,
+        on_turned_away: OnTurnedAway | None = None,
     ) -> None:
+        """`on_turned_away` learns of requests to agents that were refused for their credential."""
         self._clock = clock
         self._runtimes = runtimes
         # Its public key has a page. Set again before `apply` if the key has changed.
@@ -63,6 +65,7 @@ class Front:
         self._authenticators = authenticators
         self._lifespan = lifespan
         self._catalog = catalog
+        self._on_turned_away = on_turned_away
         self._streams = StreamCounts(settings.server.max_streams_per_principal)
         # The listener shares it.
         self.budget = MemoryBudget(settings.server.max_held_bytes)
@@ -118,6 +121,7 @@ class Front:
                 metrics=self._metrics,
                 clock=self._clock,
                 logs_requests=settings.server.log_requests,
+                on_turned_away=self._on_turned_away,
             ),
             pages=build_pages(
                 problems=self._runtimes.problems,

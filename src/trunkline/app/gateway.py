@@ -134,6 +134,7 @@ def build(
         authenticators=authenticators,
         lifespan=lifespan,
         catalog=AiCatalog(lambda: directory.list(), lambda: directory.base_url),
+        on_turned_away=None if hub is None else hub.audit.turned_away,
     )
     directory = AgentDirectory(
         settings=settings,

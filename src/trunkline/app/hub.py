@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from trunkline.app.audit import AuditParts
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
 from trunkline.app.limits import LimitParts
@@ -46,11 +47,14 @@ class Hub:
     ) -> None:
         self.settings = settings
         self.changes = HubChanges(clock)
+        self.audit = AuditParts(settings.audit, clock=clock)
         self.tokens = Tokens(self.changes, clock=clock, style=settings.style)
         self.turn_credentials = TurnCredentials(self.tokens, clock=clock, is_own=self._is_own)
         self._tokens_in_use = TokenAuthenticator(self.tokens, self.changes, clock=clock)
         self.authenticators: tuple[Authenticator, ...] = (self._tokens_in_use,)
-        self.api = Api(identify=self._identify, realm="trunkline")
+        self.api = Api(
+            identify=self._identify, on_refusal=self.audit.refused_by_api, realm="trunkline"
+        )
         self._configured = gateway
         self.sign_in = HubSignIn(
             settings.sign_in,
@@ -71,7 +75,7 @@ class Hub:
         )
         self.api.add(*about.routes())
         self.limits = LimitParts(settings, self.registry.registry, clock=clock)
-        self.gate = HubGate(limits=self.limits.limiter)
+        self.gate = HubGate(limits=self.limits.limiter, audit=self.audit.trail)
         self._front: Front | None = None
         self._directory: AgentDirectory | None = None
         self._is_open = False
@@ -82,6 +86,7 @@ class Hub:
             DueKind(name=CHANGE, handle=_forget),
             *self.tokens.due_kinds(),
             *self.sign_in.due_kinds(),
+            *self.audit.due_kinds(),
         )
 
     def connect(self, front: Front, directory: AgentDirectory) -> None:
@@ -89,6 +94,7 @@ class Hub:
         self.limits.connect(directory)
         self.api.add(*self.registry.connect(directory, figures=self.limits.figures).routes())
         self.api.add(*self.sign_in.routes())
+        self.api.add(*self.audit.connect(directory, self.registry.registry).routes())
         front.application.mount(PREFIX, partial(serve_with, self.api))
 
     async def open(self, runtimes: Runtimes, settings: Settings) -> None:
@@ -99,6 +105,7 @@ class Hub:
             await main.main.open(), is_shared=main.is_shared, tell=partial(main.tell, TOPIC)
         )
         self._is_open = True
+        await self.audit.open(runtimes, main)
         self._tokens_in_use.start()
         await self.registry.registry.open()
         self.limits.open(runtimes)
@@ -121,6 +128,7 @@ class Hub:
         await self.registry.registry.close()
         if self._is_open:
             await self._tokens_in_use.close()
+        await self.audit.close()
         await self.changes.close()
 
     def _is_own(self, url: str) -> bool:

@@ -70,6 +70,14 @@ class Runtimes:
             found = self._by_store[store] = self._made(store, adopting)
         return found
 
+    def main_of(self, handle: str) -> MainStore | None:
+        """The way from the tasks of an agent to the main store; None for an agent that is not
+        published."""
+        for runtime in self._by_store.values():
+            if handle in runtime.agents:
+                return runtime.main
+        return None
+
     async def opened(self, store: StoreSettings, *, adopting: Callable[[], str]) -> Runtime:
         """The same, open. Raises StoreError or Unavailable."""
         async with self._changing.setdefault(store, asyncio.Lock()):

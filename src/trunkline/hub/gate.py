@@ -39,6 +39,7 @@ class HubGate:
         return replace(decision, also=(*decision.also, *self._audit.admitted(attempt)))
 
     def record(self, attempt: Attempt, refusal: Refusal | None) -> None:
+        # The row of an admitted attempt is committed with its task.
         if self._audit is not None and refusal is not None:
             self._audit.refused(attempt, refusal)
 

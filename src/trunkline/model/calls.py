@@ -129,6 +129,9 @@ class Caller(Struct, frozen=True, gc=False, kw_only=True):
     idempotency_key: str = ""
     # The marks of the agents through which the call came, the first one first.
     call_chain: tuple[str, ...] = ()
+    # The operation and the binding of the request, where they are known: for audits.
+    operation: str = ""
+    binding: str = ""
 
 
 class Refusal(Struct, frozen=True):

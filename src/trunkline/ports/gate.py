@@ -31,6 +31,9 @@ class Attempt(Struct, frozen=True, kw_only=True):
     context_id: str
     is_follow_up: bool
     message: Message
+    # Those of the request, where they are known, such as `SendMessage` and `jsonrpc`.
+    operation: str = ""
+    binding: str = ""
 
 
 # The changes for what a turn has used, by the metadata of its end.

@@ -81,6 +81,8 @@ class TurnGate(Struct, kw_only=True, eq=False):
             context_id=context_id or message.context_id,
             is_follow_up=bool(message.task_id),
             message=message,
+            operation=caller.operation,
+            binding=caller.binding,
         )
 
     @asynccontextmanager

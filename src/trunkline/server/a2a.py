@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -13,6 +13,7 @@ from trunkline.model.calls import Caller, Operation, SubscribeToTaskRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import (
     InvalidRequest,
+    PermissionDenied,
     StoreError,
     TooManyRequests,
     TrunklineError,
@@ -33,7 +34,7 @@ from trunkline.runtime.fanout import Reply, Subscription
 from trunkline.runtime.service import ListAnswer, TaskAnswer
 from trunkline.server.access import CHALLENGE, Access
 from trunkline.server.calls import Call
-from trunkline.server.endpoint import Endpoint, unknown_tenant
+from trunkline.server.endpoint import unknown_tenant
 from trunkline.server.http import (
     Disconnected,
     Header,
@@ -58,6 +59,12 @@ PASSES_PER_SEND = 16
 
 Result: TypeAlias = TaskAnswer | Reply | bytes | ListAnswer | AgentCard
 
+# The request, the handle of the agent, the operation if it is known, and the reason.
+OnTurnedAway: TypeAlias = Callable[[Request, str, str, str], None]
+_TURNED_AWAY = (Unauthenticated, PermissionDenied)
+# Operations whose refusal by grants the gate records.
+_RECORDED = (Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE)
+
 
 class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
     access: Access
@@ -65,6 +72,8 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
     metrics: Metrics
     clock: Clock
     logs_requests: bool = False
+    # Learns of requests that were refused before a gate could record them.
+    on_turned_away: OnTurnedAway | None = None
     large_bodies: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def serve(self, call: Call, request: Request, response: Response) -> None:
@@ -92,7 +101,7 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
             body = b""
             if request.held_bytes:
                 request.release()
-            caller = _caller(endpoint, request, principal, value)
+            caller = _caller(call, request, principal, value)
             operation = call.operation
             assert operation is not None
             if operation in STREAMING:
@@ -109,8 +118,10 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
                 result = await endpoint.handlers[operation](caller, value)
                 await _answer(call, response, caller, result)
         except NotServed:
+            self._tell(call, request, None)
             raise
         except TrunklineError as error:
+            self._tell(call, request, error)
             outcome = await _refuse(call, response, error)
         except Disconnected:
             outcome = "disconnected"
@@ -132,6 +143,21 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
             extra["principal"] = request.caller
             extra["ms"] = round(seconds * 1000, 2)
             _log.info("request", extra=extra)
+
+    def _tell(self, call: Call, request: Request, error: TrunklineError | None) -> None:
+        """Tell of a request that was refused for its credential; without an error, for an agent
+        that its caller must not know."""
+        if self.on_turned_away is None:
+            return
+        is_recorded = not isinstance(error, _TURNED_AWAY) or call.operation in _RECORDED
+        if error is not None and is_recorded:
+            return
+        reason = "not_found" if error is None else wire(error).reason.lower()
+        agent = call.endpoint.agent.handle
+        try:
+            self.on_turned_away(request, agent, call.operation or "", reason)
+        except Exception:  # noqa: BLE001 - logged; the client gets its answer
+            _log.exception("a refusal could not be recorded", extra={"agent": agent})
 
     async def _wait_for_turn(self) -> None:
         """Wait for the turn of a large body: they are decoded one at a time, with other requests in
@@ -225,10 +251,8 @@ async def _write_large(call: Call, response: Response, caller: Caller, data: byt
     await _large(call, response, caller).write(data)
 
 
-def _caller(
-    endpoint: Endpoint, request: Request, principal: Principal, value: RequestValue
-) -> Caller:
-    tenant = value.tenant
+def _caller(call: Call, request: Request, principal: Principal, value: RequestValue) -> Caller:
+    endpoint, tenant = call.endpoint, value.tenant
     if principal.tenant:
         tenant = tenant or principal.tenant
         if tenant != principal.tenant:
@@ -259,6 +283,8 @@ def _caller(
         extensions=extensions,
         idempotency_key=key,
         call_chain=chain,
+        operation=call.operation or "",
+        binding=call.binding,
     )
 
 

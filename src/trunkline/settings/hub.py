@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from trunkline.config import doc
 from trunkline.hub.agent_limits import Rate
 from trunkline.hub.sign_in_settings import SignInSettings
+from trunkline.settings.hub_audit import HubAuditSettings
 
 
 class HubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,4 +42,7 @@ class HubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ] = ()
     sign_in: Annotated[SignInSettings, doc("How people sign in.")] = field(
         default_factory=SignInSettings
+    )
+    audit: Annotated[HubAuditSettings, doc("What the audit keeps: see `[hub.audit]`.")] = (
+        HubAuditSettings()
     )

@@ -16,6 +16,7 @@ from trunkline.settings.agents import address_problems, agent_problems
 from trunkline.settings.auth import key_problems
 from trunkline.settings.backends import KIND_NAMES
 from trunkline.settings.cluster import cluster_problems
+from trunkline.settings.hub_audit import hub_audit_problems
 from trunkline.settings.profiles import profile_problems
 from trunkline.settings.root import Settings
 from trunkline.settings.server import is_loopback_host, is_loopback_url, server_problems
@@ -166,6 +167,8 @@ def _hub_problems(settings: Settings) -> Iterator[Problem]:
                 "is no kind of backend",
                 f"{did_you_mean(name, KIND_NAMES)}Known: {one_of(KIND_NAMES)}.",
             )
+    if settings.hub is not None:
+        yield from hub_audit_problems(settings.hub.audit)
 
 
 def _tool_problems(settings: Settings) -> Iterator[Problem]:
