@@ -4,7 +4,7 @@ A commit writes every record that it changes to the log. The file lags behind th
 written again as a whole when the log has grown long, so it is made for some ten thousand records.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -51,6 +51,11 @@ class LoggedRecords(RecordTable):
     def _make(self, change: Change, *args: Any) -> None:
         super()._make(change, *args)
         self._changed[change.key] = None
+
+    def _delete_plain(self, deleted: Sequence[tuple[Key, Any]]) -> None:
+        super()._delete_plain(deleted)
+        for key, _ in deleted:
+            self._changed[key] = None
 
     def _claim(self, place: tuple[str, str], now_ms: int, lease_ms: int) -> list[Record]:
         claimed = super()._claim(place, now_ms, lease_ms)

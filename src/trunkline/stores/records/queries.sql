@@ -23,6 +23,11 @@ ON CONFLICT (kind, scope) DO UPDATE SET due_ms = excluded.due_ms WHERE excluded.
 -- What a change is checked against.
 SELECT number, version, count, due_ms, tags FROM records WHERE kind = ? AND scope = ? AND id = ?;
 
+-- name: find_records
+-- The same for many ids of a scope, which are a JSON array.
+SELECT t.value, r.number, r.version, r.count, r.due_ms, r.tags
+FROM json_each(?) AS t CROSS JOIN records AS r ON r.kind = ? AND r.scope = ? AND r.id = t.value;
+
 -- name: update_record
 UPDATE records SET version = ?, attempts = 0, due_ms = ?, task = ?, tags = ?, body = ?
 WHERE number = ?;
@@ -32,6 +37,10 @@ UPDATE records SET version = version + 1, count = count + ? WHERE number = ?;
 
 -- name: delete_record
 DELETE FROM records WHERE number = ?;
+
+-- name: delete_records
+-- The numbers are a JSON array.
+DELETE FROM records WHERE number IN (SELECT value FROM json_each(?));
 
 -- name: delete_tag
 DELETE FROM record_tags WHERE kind = ? AND tag = ? AND scope = ? AND id = ?;

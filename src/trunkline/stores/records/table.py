@@ -36,6 +36,8 @@ class _Row(msgspec.Struct, frozen=True, gc=False):
 
 
 _NONE = _Row()
+# From this number of changes on, records are looked up and deleted many at a time.
+_MANY = 8
 
 
 class RecordWriter:
@@ -79,13 +81,21 @@ class RecordWriter:
         if not is_careful and all([type(each) is Put and each.expected == 0 for each in changes]):
             return self._add_new(changes, task)
         self.write()
-        rows = [self._find(change.key) for change in changes]
+        rows = self._find_all(changes)
         for change, row in zip(changes, rows, strict=True):
             refused = why_change_refused(change, version=row.version, count=row.count)
             if refused is not None:
                 return refused
+        is_many = len(changes) >= _MANY
+        deleted: list[tuple[Key, _Row]] = []
         for change, row in zip(changes, rows, strict=True):
-            self._make(change, row, task)
+            is_plain = row.due_ms is None and row.tags is None
+            if is_many and is_plain and isinstance(change, Delete):
+                deleted.append((change.key, row))
+            else:
+                self._make(change, row, task)
+        if deleted:
+            self._delete_plain(deleted)
         return None
 
     def _add_new(self, puts: Sequence[Any], task: _Task) -> StoreError | None:
@@ -135,6 +145,29 @@ class RecordWriter:
     def _find(self, key: Key) -> _Row:
         rows = self._db.execute(SQL["find_record"], (key.kind, key.scope, key.id)).fetchall()
         return _Row(*rows[0]) if rows else _NONE
+
+    def _find_all(self, changes: Sequence[Change]) -> list[_Row]:
+        """The records of the changes, many with one statement."""
+        if len(changes) < _MANY:
+            return [self._find(change.key) for change in changes]
+        by_scope: dict[tuple[str, str], list[str]] = {}
+        for change in changes:
+            key = change.key
+            by_scope.setdefault((key.kind, key.scope), []).append(key.id)
+        found: dict[tuple[str, str, str], _Row] = {}
+        for place, ids in by_scope.items():
+            # JSON in SQLite ends a text at a zero.
+            if any([id.find("\0") >= 0 for id in ids]):
+                found |= {(*place, id): self._find(Key(*place, id)) for id in ids}
+                continue
+            for id, *row in self._db.execute(SQL["find_records"], (_text(ids), *place)):
+                found[*place, id] = _Row(*row)
+        return [found.get((key.kind, key.scope, key.id), _NONE) for key in _keys(changes)]
+
+    def _delete_plain(self, deleted: Sequence[tuple[Key, _Row]]) -> None:
+        """Delete records without tags and due time; a row may stand for none."""
+        numbers = [row.number for _, row in deleted]
+        self._db.execute(SQL["delete_records"], (_text(numbers),))
 
     def _make(self, change: Change, row: _Row, task: _Task) -> None:
         key = change.key
@@ -272,6 +305,14 @@ class RecordWriter:
         found = self._db.execute(SQL["find_of_tasks"], (_encode(tasks).decode(),)).fetchall()
         for kind, scope, record_id, *row in found:
             self._make(Delete(key=Key(kind, scope, record_id)), _Row(*row), None)
+
+
+def _text(values: Sequence[str] | Sequence[int]) -> str:
+    return _encode(values).decode()
+
+
+def _keys(changes: Sequence[Change]) -> list[Key]:
+    return [change.key for change in changes]
 
 
 class RecordTable(RecordWriter, RecordReader):

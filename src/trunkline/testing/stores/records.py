@@ -89,6 +89,41 @@ async def a_group_is_committed_whole_or_not_at_all(store: Store) -> None:
     assert (await must_have(store, key("n"))).count == 3
 
 
+async def many_changes_of_a_group_go_by_what_is_there(store: Store) -> None:
+    names = [f"{number:03d}" for number in range(40)]
+    await must_change(store, *[Put(key=key(name), body=b"1", expected=0) for name in names])
+    # With a tag, with a due time, in another scope, and with a name that is not plain.
+    odd: list[Put] = [
+        Put(key=key("tagged"), tags=("tag",), expected=0),
+        Put(key=key("due"), due_in_ms=0, expected=0),
+        Put(key=key("000", scope="other"), body=b"other", expected=0),
+        Put(key=key('q"\\ ✓'), expected=0),
+    ]
+    await must_change(store, *odd)
+    deletes = [Delete(key=key(name), expected=1) for name in names[:30]]
+    stale = [*deletes[:-1], Delete(key=key(names[29]), expected=2)]
+    assert_refused(await change(store, *stale), RecordConflict)
+    assert len(await store.records("check.1", scope="scope", limit=99)) == 43
+    gone: list[Change] = [
+        Delete(key=put.key, expected=1) for put in odd if put.key.scope == "scope"
+    ]
+    new = [Put(key=key(name), body=b"2", expected=1) for name in names[30:]]
+    none: list[Change] = [
+        Delete(key=key("none")),
+        Delete(key=key("new")),
+        Put(key=key("made"), expected=0),
+    ]
+    await must_change(store, *deletes, *gone, *new, *none)
+    left = await store.records("check.1", scope="scope", limit=99)
+    assert [(record.key.id, record.body) for record in left] == [
+        *[(name, b"2") for name in names[30:]],
+        ("made", b""),
+    ]
+    assert await store.records("check.1", tag="tag", limit=9) == ()
+    assert await store.claim_due({"check.1": 9}, lease_ms=1000) == ()
+    assert (await must_have(store, key("000", scope="other"))).body == b"other"
+
+
 async def a_count_rises_up_to_its_limit(store: Store) -> None:
     for _ in range(5):
         await must_change(store, Add(key=key("n"), amount=2, at_most=10))
