@@ -9,7 +9,9 @@ from trunkline.hub.about_api import Index
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch, AgentQuery, VersionQuery
+from trunkline.hub.audit_api import InboundQuery
 from trunkline.hub.client_http import HubHttp, path_of
+from trunkline.hub.inbound import InboundReport
 from trunkline.hub.sign_in_api import Me
 
 
@@ -39,6 +41,15 @@ class HubCalls:
         """Get an agent by its handle, whatever the case of its letters."""
         return await self._http.value(
             AgentView, "GET", path_of("/agents/by-handle/{owner}/{slug}", owner=owner, slug=slug)
+        )
+
+    async def get_inbound(self, id: str, *, days: int = 7) -> InboundReport:
+        """Report who has called an agent in the last days, and how that ended."""
+        return await self._http.value(
+            InboundReport,
+            "GET",
+            path_of("/agents/{id}/inbound", id=id),
+            query=InboundQuery(days=days),
         )
 
     async def get_index(self) -> Index:

@@ -12,6 +12,7 @@ from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch
 from trunkline.hub.client_calls import HubCalls
+from trunkline.hub.inbound import InboundReport
 from trunkline.hub.sign_in_api import Me
 
 T = TypeVar("T")
@@ -43,6 +44,10 @@ class SyncHubCalls:
     def get_agent_by_handle(self, owner: str, slug: str) -> AgentView:
         """Get an agent by its handle, whatever the case of its letters."""
         return self._run(self._calls.get_agent_by_handle(owner, slug))
+
+    def get_inbound(self, id: str, *, days: int = 7) -> InboundReport:
+        """Report who has called an agent in the last days, and how that ended."""
+        return self._run(self._calls.get_inbound(id, days=days))
 
     def get_index(self) -> Index:
         """Show what is served here."""
