@@ -12,6 +12,7 @@ from msgspec.structs import FieldInfo, fields
 from trunkline.config.called_agents import CredentialSettings
 from trunkline.config.secret import Secret
 from trunkline.hub.agent_limits import AgentLimits
+from trunkline.hub.credential_settings import CertificateHolder, ClientCertificates, JwtIssuer
 from trunkline.hub.sign_in_settings import ProviderSettings as SignInProvider
 from trunkline.hub.sign_in_settings import SignInSettings
 from trunkline.model.profile import ProfileKeys
@@ -84,6 +85,9 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("[targets.ALIAS]", TargetSettings),
     ("[remote]", RemoteSettings),
     ("[hub]", HubSettings),
+    ("[hub.jwt.NAME]", JwtIssuer),
+    ("[hub.client_certificates]", ClientCertificates),
+    ('[hub.client_certificates.principals."sha256:…"]', CertificateHolder),
     ("[hub.sign_in]", SignInSettings),
     ("[hub.audit]", HubAuditSettings),
     ("[network]", NetworkSettings),

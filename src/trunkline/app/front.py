@@ -1,6 +1,7 @@
 """`Front`: the parts that a request meets before its agent: access, limits and pages."""
 
 from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -148,6 +149,7 @@ class Front:
             allows_anonymous=settings.allows_anonymous(),
             allows_proxied=is_for_all,
             hosts=settings.public_hosts() if is_for_all else (),
+            certificate_proxies=_certificate_proxies(settings),
         )
 
     def _access_to_pages(self, settings: Settings) -> Access:
@@ -156,6 +158,7 @@ class Front:
             keys=_keys(settings),
             more=self._authenticators,
             allows_anonymous=settings.allows_anonymous() and not settings.is_exposed(),
+            certificate_proxies=_certificate_proxies(settings),
         )
 
     def _gauges(self) -> Iterator[tuple[str, str, float]]:
@@ -179,6 +182,13 @@ class Front:
                 shared[name] = (text, value + shared.get(name, (text, 0.0))[1])
         for name, (text, value) in shared.items():
             yield name, text, value
+
+
+def _certificate_proxies(settings: Settings) -> list[IPv4Network | IPv6Network] | None:
+    hub = settings.hub
+    if hub is None or hub.client_certificates is None:
+        return None
+    return [ip_network(address) for address in hub.client_certificates.trusted_proxies]
 
 
 def _keys(settings: Settings) -> ApiKeys:

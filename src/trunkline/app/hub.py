@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from trunkline.app.audit import AuditParts
+from trunkline.app.credentials import CredentialParts
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
 from trunkline.app.limits import LimitParts
@@ -19,8 +20,6 @@ from trunkline.hub.agent_commands import AgentCommands
 from trunkline.hub.api import PREFIX, Api
 from trunkline.hub.changes import CHANGE, TOPIC, HubChanges
 from trunkline.hub.gate import HubGate
-from trunkline.hub.token_authenticator import TokenAuthenticator
-from trunkline.hub.tokens import Tokens
 from trunkline.hub.turn_credentials import TurnCredentials
 from trunkline.model.handles import folded
 from trunkline.model.principal import Principal
@@ -48,14 +47,21 @@ class Hub:
         self.settings = settings
         self.changes = HubChanges(clock)
         self.audit = AuditParts(settings.audit, clock=clock)
-        self.tokens = Tokens(self.changes, clock=clock, style=settings.style)
-        self.turn_credentials = TurnCredentials(self.tokens, clock=clock, is_own=self._is_own)
-        self._tokens_in_use = TokenAuthenticator(self.tokens, self.changes, clock=clock)
-        self.authenticators: tuple[Authenticator, ...] = (self._tokens_in_use,)
         self.api = Api(
             identify=self._identify, on_refusal=self.audit.refused_by_api, realm="trunkline"
         )
         self._configured = gateway
+        self.registry = RegistryParts(settings, self.changes, clock=clock)
+        self.credentials = CredentialParts(
+            settings,
+            self.changes,
+            self.registry.registry,
+            clock=clock,
+            allow_private=gateway.network.allow_private_addresses,
+        )
+        self.tokens = self.credentials.tokens
+        self.turn_credentials = TurnCredentials(self.tokens, clock=clock, is_own=self._is_own)
+        self.authenticators: tuple[Authenticator, ...] = self.credentials.authenticators
         self.sign_in = HubSignIn(
             settings.sign_in,
             changes=self.changes,
@@ -66,25 +72,23 @@ class Hub:
             identify=self._identify,
             allow_private=gateway.network.allow_private_addresses,
         )
-        self.registry = RegistryParts(settings, self.changes, clock=clock)
         prefix = "cw" if settings.style == "clawborrator" else "tl"
         about = AboutApi(
             lambda: self.api.routes,
             cookie=f"{prefix}_session",
             bearer_format=f"{prefix}_sess_<32hex>",
         )
-        self.api.add(*about.routes())
+        self.api.add(*about.routes(), *self.credentials.routes())
         self.limits = LimitParts(settings, self.registry.registry, clock=clock)
         self.gate = HubGate(limits=self.limits.limiter, audit=self.audit.trail)
         self._front: Front | None = None
         self._directory: AgentDirectory | None = None
-        self._is_open = False
 
     def due_kinds(self) -> Sequence[DueKind]:
         """The due work of the main store."""
         return (
             DueKind(name=CHANGE, handle=_forget),
-            *self.tokens.due_kinds(),
+            *self.credentials.due_kinds(),
             *self.sign_in.due_kinds(),
             *self.audit.due_kinds(),
         )
@@ -92,6 +96,7 @@ class Hub:
     def connect(self, front: Front, directory: AgentDirectory) -> None:
         self._front, self._directory = front, directory
         self.limits.connect(directory)
+        self.credentials.connect(directory)
         self.api.add(*self.registry.connect(directory, figures=self.limits.figures).routes())
         self.api.add(*self.sign_in.routes())
         self.api.add(*self.audit.connect(directory, self.registry.registry).routes())
@@ -104,9 +109,8 @@ class Hub:
         await self.changes.open(
             await main.main.open(), is_shared=main.is_shared, tell=partial(main.tell, TOPIC)
         )
-        self._is_open = True
         await self.audit.open(runtimes, main)
-        self._tokens_in_use.start()
+        self.credentials.open()
         await self.registry.registry.open()
         self.limits.open(runtimes)
 
@@ -126,9 +130,13 @@ class Hub:
         await self.limits.close()
         await self.sign_in.close()
         await self.registry.registry.close()
+<<<<<<< HEAD
         if self._is_open:
             await self._tokens_in_use.close()
         await self.audit.close()
+=======
+        await self.credentials.close()
+>>>>>>> ac36d3e (hub: manage tokens and grants, and accept credentials of other issuers)
         await self.changes.close()
 
     def _is_own(self, url: str) -> bool:

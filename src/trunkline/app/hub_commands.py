@@ -17,6 +17,8 @@ from trunkline.app.hub import Hub
 from trunkline.app.operator_client import NotRunning, call_gateway
 from trunkline.clock import SystemClock
 from trunkline.hub.agent_commands import AddAgent, ChangeAgent, ListAgents, NameAgent
+from trunkline.hub.token_commands import ExplainToken, ListTokens, NameToken, RotateToken
+from trunkline.hub.token_requests import NewToken
 from trunkline.model.errors import ConfigError, InvalidParams
 from trunkline.server.operator_channel import OperatorCommands
 from trunkline.settings import Settings, StoreSettings
@@ -45,6 +47,19 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "hub.agent.show": _command(NameAgent, lambda hub, given: hub.agent_commands.show(given)),
     "hub.agent.change": _command(ChangeAgent, lambda hub, given: hub.agent_commands.change(given)),
     "hub.agent.remove": _command(NameAgent, lambda hub, given: hub.agent_commands.remove(given)),
+    "hub.token.create": _command(
+        NewToken, lambda hub, given: hub.credentials.commands.create(given)
+    ),
+    "hub.token.list": _command(ListTokens, lambda hub, given: hub.credentials.commands.list(given)),
+    "hub.token.revoke": _command(
+        NameToken, lambda hub, given: hub.credentials.commands.revoke(given)
+    ),
+    "hub.token.rotate": _command(
+        RotateToken, lambda hub, given: hub.credentials.commands.rotate(given)
+    ),
+    "hub.token.explain": _command(
+        ExplainToken, lambda hub, given: hub.credentials.commands.explain(given)
+    ),
 }
 
 

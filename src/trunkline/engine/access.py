@@ -1,7 +1,7 @@
 """`why_denied`: the agents and operations that the grants of a principal allow."""
 
 from trunkline.model.calls import Refusal
-from trunkline.model.errors import PermissionDenied
+from trunkline.model.errors import Case, PermissionDenied
 from trunkline.model.principal import Grant, Principal
 
 
@@ -48,7 +48,7 @@ def check_granted(
     """Raises PermissionDenied for an operation that no grant allows."""
     denied = why_denied(principal, agent, operation, is_open=is_open)
     if denied is not None:
-        raise PermissionDenied(denied.text)
+        raise PermissionDenied(denied.text, case=Case.NOT_GRANTED)
 
 
 def reaches(principal: Principal, agent: str, *, is_open: bool) -> bool:

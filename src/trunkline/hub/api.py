@@ -212,9 +212,12 @@ class Api:
         headers: dict[str, str] = {}
         if isinstance(error, Unauthenticated):
             # RFC 6750, 3.1: a request without a credential gets no error code.
-            has_credential = "authorization" in request.headers
-            code = ', error="invalid_token"' if has_credential else ""
+            is_wrong = error.has_credential or "authorization" in request.headers
+            code = ', error="invalid_token"' if is_wrong else ""
             headers["WWW-Authenticate"] = f'Bearer realm="{self._realm}"{code}'
+        if isinstance(error, PermissionDenied) and "authorization" in request.headers:
+            challenge = f'Bearer realm="{self._realm}", error="insufficient_scope"'
+            headers["WWW-Authenticate"] = challenge
         if (retry_s := getattr(error, "retry_after_s", None)) is not None:
             headers["Retry-After"] = str(retry_s)
         if isinstance(error, WrongHttpMethod):

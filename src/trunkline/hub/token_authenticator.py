@@ -40,7 +40,8 @@ class _Held(Struct):
     principal: Principal
     digest: str
     expires_ms: float
-    parent: str
+    # The tokens that it was given for.
+    parents: frozenset[str]
     used_ms: int
     # The last use that the store has.
     noted_ms: int = 0
@@ -73,7 +74,7 @@ class TokenAuthenticator:
         self._generation = 0
         self._tasks = BackgroundTasks("tokens")
         changes.follow("token", self._follow_tokens)
-        changes.follow("grant", self._follow_grants)
+        tokens.grants.on_change(self._grants_changed)
 
     def start(self) -> None:
         self._tasks.spawn(self._keep_noting(), name="last use of tokens")
@@ -100,7 +101,7 @@ class TokenAuthenticator:
         digest = digest_of(credential)
         if self._changes.is_fresh:
             if digest in self._refused:
-                raise Unauthenticated(REFUSED)
+                raise Unauthenticated(REFUSED, has_credential=True)
             # Another request may have looked it up meanwhile. A cookie comes only here.
             held = self._in_memory(digest)
             if held is not None:
@@ -159,7 +160,7 @@ class TokenAuthenticator:
                     principal=valid.principal,
                     digest=digest,
                     expires_ms=valid.expires_ms,
-                    parent=valid.token.parent,
+                    parents=valid.parents,
                     used_ms=self._clock.now_ms(),
                 ),
             )
@@ -187,10 +188,10 @@ class TokenAuthenticator:
             self._refused.clear()
         changed = None if ids is None else frozenset(ids)
         for token_id, held in [*self._held.items()]:
-            if changed is None or token_id in changed or held.parent in changed:
+            if changed is None or token_id in changed or not held.parents.isdisjoint(changed):
                 self._drop(token_id)
 
-    async def _follow_grants(self, principals: Sequence[str] | None) -> None:
+    def _grants_changed(self, principals: Sequence[str] | None) -> None:
         self._generation += 1
         changed = None if principals is None else frozenset(principals)
         for token_id, held in [*self._held.items()]:

@@ -122,7 +122,7 @@ def principal_of(token: Token, granted: Iterable[Grant] = ()) -> Principal:
         token=token.id,
         reaches_open=token.reaches_open,
         roles=token.roles if "admin" in token.scopes else (),
-        within=_within(token),
+        within=within(token.scopes, agents=token.agents, methods=token.methods),
     )
 
 
@@ -131,14 +131,20 @@ def _agents_of_owner(role: str) -> Grant | None:
     return Grant(f"{owner}/*") if kind == "owner" and owner else None
 
 
-def _within(token: Token) -> tuple[Grant, ...] | None:
-    operations = operations_of(token.scopes, token.methods)
+def within(
+    scopes: Iterable[Scope],
+    *,
+    agents: Iterable[str] | None = None,
+    methods: Iterable[str] | None = None,
+) -> tuple[Grant, ...] | None:
+    """What a credential of these scopes, agents and methods is limited to; None for no limit."""
+    operations = operations_of(scopes, methods)
     if not operations:
         return ()
     every = None if operations == OPERATIONS else operations
-    if token.agents is None:
+    if agents is None:
         return None if every is None else (Grant("*", every),)
-    return tuple(Grant(agent, every) for agent in token.agents)
+    return tuple(Grant(agent, every) for agent in agents)
 
 
 def operations_of(scopes: Iterable[Scope], methods: Iterable[str] | None) -> frozenset[str]:

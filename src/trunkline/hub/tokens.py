@@ -7,15 +7,17 @@ that memory is fresh; then a request costs one look-up. Otherwise it asks the st
 
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.hub.changes import HubChanges, Touched
+from trunkline.hub.grants import Grants
 from trunkline.hub.token_values import (
+    ID,
     Kind,
     Scope,
     Style,
@@ -28,6 +30,7 @@ from trunkline.hub.token_values import (
     principal_of,
 )
 from trunkline.model.errors import (
+    Conflict,
     InvalidRequest,
     RecordConflict,
     RouteNotFound,
@@ -48,15 +51,14 @@ _SERVICE_PREFIX: Final = "token:"
 _KEPT_MS: Final = 30 * 24 * 3600 * 1000
 _ACCESS_KEPT_MS: Final = 3600 * 1000
 _PAGE: Final = 100
+# An agent that calls others has an access token for the one of its caller.
+_MAX_PARENTS: Final = 32
 
 # One text for every token that is not valid, so that it tells nothing about which exist.
 REFUSED: Final = "The API key is not known here; check it or ask for a new one"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Token).decode
-
-# What others granted to a principal, by its id.
-GrantsOf: TypeAlias = Callable[[str], Awaitable[Sequence[Grant]]]
 
 
 class Issued(Struct, frozen=True, kw_only=True):
@@ -82,12 +84,9 @@ class Valid(Struct, frozen=True, kw_only=True):
 
     token: Token
     principal: Principal
-    # Its own end, or that of the key that it was given for.
+    # Its own end, or that of a token that it was given for.
     expires_ms: float
-
-
-async def _no_grants(_: str) -> Sequence[Grant]:
-    return ()
+    parents: frozenset[str]
 
 
 class Tokens:
@@ -98,13 +97,12 @@ class Tokens:
         clock: Clock,
         style: Style,
         random_hex: Callable[[], str] = lambda: secrets.token_hex(20),
-        grants_of: GrantsOf = _no_grants,
     ) -> None:
         self._changes = changes
         self._clock = clock
         self.style: Final = style
         self._random_hex = random_hex
-        self._grants_of = grants_of
+        self.grants: Final = Grants(changes, clock=clock)
 
     def due_kinds(self) -> Sequence[DueKind]:
         return (DueKind(name=TOKEN, handle=_forget),)
@@ -131,7 +129,7 @@ class Tokens:
         Its principal gets the `grants`, those of its `roles` (an owner calls its own agents, an
         operator all of them) and, with `reaches_open`, every agent that is open. `scopes`, `agents`
         and `methods` limit the token. A principal `token:NAME` has one active token at a time,
-        beside those that a rotation replaces. Raises InvalidRequest and StoreError.
+        beside those that a rotation replaces. Raises Conflict and StoreError.
         """
         now_ms = self._clock.now_ms()
         text, token = self._new(
@@ -171,7 +169,7 @@ class Tokens:
         return text, replace(token, id=id_of(digest), prefix=prefix_of(text), digest=digest)
 
     def _puts(self, token: Token, *, expected: int) -> Iterable[Change]:
-        tags = [f"principal:{token.principal}"]
+        tags = [f"principal:{token.principal}", f"prefix:{token.prefix}"]
         if token.parent:
             tags.append(f"parent:{token.parent}")
         yield Put(
@@ -190,7 +188,7 @@ class Tokens:
         return max(0, min(ends) - self._clock.now_ms()) + kept_ms
 
     async def _named(self, token: Token) -> Sequence[Change]:
-        """The change that takes the name of a service. Raises InvalidRequest for a name whose token
+        """The change that takes the name of a service. Raises Conflict for a name whose token
         is still active: the two would be one principal."""
         if token.kind != "key" or not token.principal.startswith(_SERVICE_PREFIX):
             return ()
@@ -220,6 +218,16 @@ class Tokens:
             limit=limit,
         )
         return [await self._listed(_decode(record.body)) for record in found]
+
+    async def named(self, name: str) -> Sequence[Listed]:
+        """The token with this id, or those with this prefix as lists show it."""
+        if ID.fullmatch(name):
+            found = await self._read(name)
+            return () if found is None else [await self._listed(found[0])]
+        records = await self._changes.store.records(
+            TOKEN, scope="", tag=f"prefix:{name}", limit=_PAGE
+        )
+        return [await self._listed(_decode(record.body)) for record in records]
 
     async def _listed(self, token: Token) -> Listed:
         used = await self._changes.store.record(Key(USED, "", token.id))
@@ -312,19 +320,34 @@ class Tokens:
         found = await self._read(id_of(digest))
         now_ms = self._clock.now_ms()
         if found is None or not has_digest(found[0], digest) or not found[0].is_active(now_ms):
-            raise Unauthenticated(REFUSED)
+            raise Unauthenticated(REFUSED, has_credential=True)
         token = found[0]
-        ends = [token.expires_ms]
-        if token.parent:
-            parent = await self._read(token.parent)
-            if parent is None or not parent[0].is_active(now_ms):
-                raise Unauthenticated(REFUSED)
-            ends.append(parent[0].expires_ms)
+        parents = await self._parents(token)
+        if any(not parent.is_active(now_ms) for parent in parents):
+            raise Unauthenticated(REFUSED, has_credential=True)
+        ends = [each.expires_ms for each in (token, *parents)]
         return Valid(
             token=token,
-            principal=principal_of(token, await self._grants_of(token.principal)),
+            principal=await self.principal(token),
             expires_ms=min((end for end in ends if end is not None), default=math.inf),
+            parents=frozenset(parent.id for parent in parents),
         )
+
+    async def _parents(self, token: Token) -> Sequence[Token]:
+        """The token that this one was given for, the one that that was given for, and so on. Raises
+        Unauthenticated where one is missing."""
+        parents: list[Token] = []
+        while token.parent:
+            found = await self._read(token.parent)
+            if found is None or len(parents) == _MAX_PARENTS:
+                raise Unauthenticated(REFUSED, has_credential=True)
+            token = found[0]
+            parents.append(token)
+        return parents
+
+    async def principal(self, token: Token) -> Principal:
+        """The principal of a token, with what others granted to it. Raises StoreError."""
+        return principal_of(token, await self.grants.of(token.principal))
 
     async def note_used(self, used: dict[str, int]) -> None:
         """Record when tokens were last used. Raises StoreError."""
@@ -351,8 +374,8 @@ def _issued(text: str, token: Token) -> Issued:
     return Issued(token=text, id=token.id, prefix=token.prefix, expires_ms=token.expires_ms)
 
 
-def _is_taken(name: str) -> InvalidRequest:
-    return InvalidRequest(
+def _is_taken(name: str) -> Conflict:
+    return Conflict(
         f"There is an active token with the name {name!r}; rotate it, or revoke it first"
     )
 

@@ -54,6 +54,7 @@ class Case(Enum):
     OTHER_CONTEXT = auto()
     MESSAGE_TO_ENDED_TASK = auto()
     NO_EXTENDED_CARD = auto()
+    NOT_GRANTED = auto()
 
 
 class TrunklineError(Exception):
@@ -138,6 +139,11 @@ class PayloadTooLarge(CallerError):
 
 class Unauthenticated(CallerError):
     """The request has no credential, or one that the gateway does not know."""
+
+    def __init__(self, message: str, *, has_credential: bool = False) -> None:
+        super().__init__(message)
+        # Whether the request has one. RFC 6750, 3.1 tells the two apart.
+        self.has_credential = has_credential
 
 
 class PermissionDenied(CallerError):

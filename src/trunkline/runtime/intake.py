@@ -11,7 +11,7 @@ from trunkline.engine.admission import NO_CONTENT, check_follow_up, check_reques
 from trunkline.engine.queue_limits import BUSY, BUSY_ELSEWHERE, INTERRUPTED, why_refused
 from trunkline.engine.run_states import RunState
 from trunkline.model.calls import Caller, Operation, Refusal, SendMessageRequest
-from trunkline.model.errors import PermissionDenied, Unavailable
+from trunkline.model.errors import Case, PermissionDenied, Unavailable
 from trunkline.model.events import TurnOptions
 from trunkline.model.values import (
     TERMINAL,
@@ -79,7 +79,7 @@ class Intake(Struct, kw_only=True, eq=False):
             return
         if self.gate is not None:
             self.gate.record(self.gate.attempt(agent, caller, message), denied)
-        raise PermissionDenied(denied.text)
+        raise PermissionDenied(denied.text, case=Case.NOT_GRANTED)
 
     async def admit(
         self,

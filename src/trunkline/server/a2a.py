@@ -12,6 +12,7 @@ from trunkline.background import next_pass
 from trunkline.model.calls import Caller, Operation, SubscribeToTaskRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import (
+    Case,
     InvalidRequest,
     PermissionDenied,
     StoreError,
@@ -32,7 +33,7 @@ from trunkline.protocol.operations import STREAMING, RequestValue
 from trunkline.protocol.versions import Version
 from trunkline.runtime.fanout import Reply, Subscription
 from trunkline.runtime.service import ListAnswer, TaskAnswer
-from trunkline.server.access import CHALLENGE, Access
+from trunkline.server.access import Access, challenge
 from trunkline.server.calls import Call
 from trunkline.server.endpoint import unknown_tenant
 from trunkline.server.http import (
@@ -341,7 +342,9 @@ def for_client(error: Exception) -> Exception:
 
 def error_headers(error: Exception) -> list[Header]:
     if isinstance(error, Unauthenticated):
-        return [CHALLENGE]
+        return [challenge(error)]
+    if isinstance(error, PermissionDenied) and error.case is Case.NOT_GRANTED:
+        return [challenge(error)]
     if isinstance(error, TooManyRequests | Unavailable):
         return [(b"retry-after", b"%d" % error.retry_after_s)]
     if isinstance(error, WrongHttpMethod):

@@ -6,6 +6,7 @@ import logging
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
 from trunkline.engine.access import is_unrestricted
@@ -17,7 +18,18 @@ from trunkline.server.http import Header, Request, hostname_of
 
 _log = logging.getLogger("trunkline.server")
 
-CHALLENGE: Header = (b"www-authenticate", b'Bearer realm="trunkline"')
+_CHALLENGE: Final = b'Bearer realm="trunkline"'
+
+
+def challenge(error: Unauthenticated | PermissionDenied) -> Header:
+    """RFC 6750, 3.1: a request without a credential gets no error code."""
+    code = b""
+    if isinstance(error, PermissionDenied):
+        code = b', error="insufficient_scope"'
+    elif error.has_credential:
+        code = b', error="invalid_token"'
+    return (b"www-authenticate", _CHALLENGE + code)
+
 
 # The longest time to check a credential that is not in memory, and the number of requests that
 # may wait for one authenticator: a slow one must not hold every connection.
@@ -56,11 +68,14 @@ class Access:
         allows_anonymous: bool = False,
         allows_proxied: bool = False,
         hosts: Collection[str] = (),
+        certificate_proxies: Sequence[IPv4Network | IPv6Network] | None = None,
         identify_s: float = IDENTIFY_S,
     ) -> None:
         """`allows_proxied`: anonymous callers may come through a proxy. `hosts` are names beside
-        loopback by which anonymous callers may call the gateway."""
+        loopback by which anonymous callers may call the gateway. `certificate_proxies` may state
+        the client certificates that they verified; None where such certificates do not count."""
         self._identify_s = identify_s
+        self._certificate_proxies = certificate_proxies
         self._keys = keys
         self._more = tuple(more)
         self._allows_anonymous = allows_anonymous
@@ -77,8 +92,11 @@ class Access:
             self.known = keys.known
 
     def _known_by_header(self, headers: Headers) -> Principal | None:
-        # For a cookie, `identify` checks the page that the request came from.
+        # For a cookie, `identify` checks the page that the request came from, and for a certificate
+        # the proxy.
         has_key = b"authorization" in headers or b"x-api-key" in headers
+        if self._certificate_proxies is not None and not _CERTIFICATES.isdisjoint(headers):
+            return None
         return self._known(headers) if has_key else None
 
     def _known(self, headers: Headers) -> Principal | None:
@@ -126,6 +144,8 @@ class Access:
         """The principal of the credential in a request; None if it has none. Raises Unauthenticated
         for one that is not known, PermissionDenied or Unavailable."""
         headers = request.headers
+        if self._certificate_proxies is not None and not _CERTIFICATES.isdisjoint(headers):
+            self._check_proxy(request)
         has_key = b"authorization" in headers or b"x-api-key" in headers
         if not (has_key or self._more):
             return None
@@ -137,7 +157,23 @@ class Access:
         # A browser sends cookies by itself, whichever page makes it send a request.
         if not has_key:
             check_origin(request, self._hosts)
+            if b"cookie" in headers:
+                _check_states_page(request)
         return principal
+
+    def _check_proxy(self, request: Request) -> None:
+        """Raises PermissionDenied for a caller that states a client certificate by itself."""
+        try:
+            peer = ipaddress.ip_address(request.peer)
+        except ValueError:
+            peer = None
+        if isinstance(peer, IPv6Address) and peer.ipv4_mapped is not None:
+            peer = peer.ipv4_mapped
+        proxies = self._certificate_proxies or ()
+        if peer is None or not any(peer in network for network in proxies):
+            raise PermissionDenied(
+                "Only the proxies that the gateway trusts may send the header Client-Cert"
+            )
 
     async def identify_unrestricted(self, request: Request) -> Principal:
         """The same for what is not an agent, such as metrics: only a principal that may call every
@@ -190,10 +226,14 @@ class Access:
         """The refusal of a credential that no authenticator knows."""
         if "bearer" in self._keys.schemes and b"authorization" in headers:
             if not bearer_token(headers[b"authorization"]):
-                return Unauthenticated("The Authorization header must have the form 'Bearer KEY'")
+                return _invalid("The Authorization header must have the form 'Bearer KEY'")
         elif "apiKey" not in self._keys.schemes or b"x-api-key" not in headers:
-            return Unauthenticated(f"This gateway takes an API key only as {self._how}")
-        return Unauthenticated("The API key is not known here; check it or ask for a new one")
+            return _invalid(f"This gateway takes an API key only as {self._how}")
+        return _invalid("The API key is not known here; check it or ask for a new one")
+
+
+def _invalid(message: str) -> Unauthenticated:
+    return Unauthenticated(message, has_credential=True)
 
 
 def _cannot_check() -> Unavailable:
@@ -229,6 +269,9 @@ def _is_loopback(host: bytes) -> bool:
         return False
 
 
+# RFC 9440, 2.
+_CERTIFICATES: Final = frozenset({b"client-cert", b"client-cert-chain"})
+
 # Methods that change nothing. A browser hides their answers from pages of other origins.
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _DEFAULT_PORTS = {b"http": b":80", b"https": b":443"}
@@ -250,6 +293,18 @@ def check_origin(request: Request, own_hosts: Collection[str] = (), *, reads: bo
     origin = headers.get(b"origin")
     if origin is not None and not _is_own(origin, headers.get(b"host", b""), own_hosts):
         raise _refusal("the Origin header")
+
+
+def _check_states_page(request: Request) -> None:
+    """Raises PermissionDenied for a request that changes something and does not say which page it
+    comes from: every browser says it of a POST, and other clients send no cookie."""
+    headers = request.headers
+    if request.method in _READING or b"origin" in headers or b"sec-fetch-site" in headers:
+        return
+    raise PermissionDenied(
+        "A request with a cookie needs the header Origin; programs that are no browser send the "
+        "token as 'Authorization: Bearer TOKEN'"
+    )
 
 
 def _is_own(origin: bytes, host: bytes, own_hosts: Collection[str]) -> bool:

@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from trunkline.config import doc
 from trunkline.hub.agent_limits import Rate
+from trunkline.hub.credential_settings import ClientCertificates, JwtIssuer
 from trunkline.hub.sign_in_settings import SignInSettings
 from trunkline.settings.hub_audit import HubAuditSettings
 
@@ -40,6 +41,14 @@ class HubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             "code inside it, and the others call the URLs that they are given."
         ),
     ] = ()
+    jwt: Annotated[
+        dict[str, JwtIssuer],
+        doc("Issuers of JSON Web Tokens, by a name for each, whose bearer tokens are accepted."),
+    ] = {}
+    client_certificates: Annotated[
+        ClientCertificates | None,
+        doc("Client certificates that a proxy in front verified (RFC 9440). Absent: none count."),
+    ] = None
     sign_in: Annotated[SignInSettings, doc("How people sign in.")] = field(
         default_factory=SignInSettings
     )

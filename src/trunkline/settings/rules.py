@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.config.problems import Path, Problem, bad_value, did_you_mean, one_of, shown
 from trunkline.config.urls import web_url_fault
+from trunkline.hub.credential_settings import certificate_problems, jwt_problems
 from trunkline.hub.sign_in_settings import sign_in_problems
 from trunkline.settings.agents import address_problems, agent_problems
 from trunkline.settings.auth import key_problems
@@ -78,6 +79,11 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from _limit_problems(settings)
     if settings.hub is not None:
         yield from sign_in_problems(settings.hub.sign_in, ("hub", "sign_in"))
+        yield from jwt_problems(settings.hub.jwt, ("hub", "jwt"))
+        if settings.hub.client_certificates is not None:
+            yield from certificate_problems(
+                settings.hub.client_certificates, ("hub", "client_certificates")
+            )
 
 
 def _public_url_problems(settings: Settings) -> Iterator[Problem]:

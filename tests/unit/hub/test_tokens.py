@@ -3,13 +3,14 @@
 import asyncio
 
 import pytest
-from tests.unit.hub.tokens_world import Node, bearer, open_nodes
+from tests.unit.hub.tokens_world import Node, open_nodes
 
 from trunkline.background import BackgroundTasks
 from trunkline.hub.changes import TRUST_S
 from trunkline.hub.token_authenticator import NOTE_USED_S
 from trunkline.hub.tokens import SERVICE, TOKEN, Issued
 from trunkline.model.errors import (
+    Conflict,
     InvalidRequest,
     RouteNotFound,
     StoreUnusable,
@@ -136,10 +137,10 @@ async def test_a_token_that_has_ended_is_not_rotated() -> None:
 async def test_two_active_tokens_of_one_service_need_a_rotation() -> None:
     async with open_nodes(FakeClock()) as (node,):
         first = await issued(node, "ci")
-        with pytest.raises(InvalidRequest, match="rotate it, or revoke it"):
+        with pytest.raises(Conflict, match="rotate it, or revoke it"):
             await issued(node, "ci")
         second = await node.tokens.rotate(first.id)
-        with pytest.raises(InvalidRequest, match="rotate it, or revoke it"):
+        with pytest.raises(Conflict, match="rotate it, or revoke it"):
             await issued(node, "ci")
         await node.tokens.revoke(second.id)
         await issued(node, "ci")
@@ -151,7 +152,7 @@ async def test_two_active_tokens_of_one_service_need_a_rotation() -> None:
 async def test_one_of_two_that_come_at_the_same_time_gets_the_name() -> None:
     async with open_nodes(FakeClock(), 2) as (a, b):
         results = await asyncio.gather(issued(a), issued(b), return_exceptions=True)
-        assert sorted(type(result).__name__ for result in results) == ["InvalidRequest", "Issued"]
+        assert sorted(type(result).__name__ for result in results) == ["Conflict", "Issued"]
 
 
 async def test_an_access_token_ends_with_its_key() -> None:
@@ -377,8 +378,14 @@ async def test_a_change_of_grants_is_seen_by_the_next_request() -> None:
     async with open_nodes(FakeClock()) as (node,):
         new = await issued(node)
         await node.principal(new.token)
-        assert node.authenticator.known(bearer(new.token)) is not None
-        await node.authenticator._follow_grants(["token:other"])
+        await node.tokens.grants.give("acme/go", "token:other", methods=None, by="user:acme")
         assert node.knows(new.token)
-        await node.authenticator._follow_grants(["token:ci"])
+        await node.tokens.grants.give("acme/go", "token:ci", methods=["GetTask"], by="user:acme")
         assert not node.knows(new.token)
+        principal = await node.principal(new.token)
+        assert principal is not None
+        assert principal.grants == (*RUST, Grant("acme/go", frozenset({"GetTask"})))
+        await node.tokens.grants.take("acme/go", "token:ci")
+        principal = await node.principal(new.token)
+        assert principal is not None
+        assert principal.grants == RUST
