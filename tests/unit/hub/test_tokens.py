@@ -389,3 +389,20 @@ async def test_a_change_of_grants_is_seen_by_the_next_request() -> None:
         principal = await node.principal(new.token)
         assert principal is not None
         assert principal.grants == RUST
+
+
+async def test_an_access_token_of_an_access_token_ends_with_the_key_too() -> None:
+    async with open_nodes(FakeClock()) as (node,):
+        tokens = [await issued(node)]
+        for _ in range(3):
+            parent = tokens[-1].id
+            tokens.append(
+                await node.tokens.issue(
+                    kind="access", name="turn", principal="token:ci", parent=parent
+                )
+            )
+        assert await node.principal(tokens[-1].token) is not None
+        await node.tokens.revoke(tokens[0].id)
+        assert not node.knows(tokens[-1].token)
+        for token in tokens:
+            assert await refused(node, token.token)
