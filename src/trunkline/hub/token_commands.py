@@ -73,10 +73,6 @@ class TokenCommands(Struct, frozen=True, kw_only=True):
             raise InvalidParams.at("operation", f"is not an operation; name one of {known}")
         found = await self.changes.find(given.name, by=LOCAL_OPERATOR)
         token = found.token
-        parent = None
-        if token.parent:
-            named = await self.changes.tokens.named(token.parent)
-            parent = named[0].token if named else None
         return explain(
             token,
             self.changes.view(found, LOCAL_OPERATOR),
@@ -84,7 +80,7 @@ class TokenCommands(Struct, frozen=True, kw_only=True):
             self.agent(given.agent),
             handle=given.agent,
             operation=given.operation,
-            parent=parent,
+            has_ended_parent=not await self.changes.tokens.has_active_parents(token),
             now_ms=self.clock.now_ms(),
         )
 

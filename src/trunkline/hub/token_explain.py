@@ -39,7 +39,7 @@ def explain(
     *,
     handle: str,
     operation: str,
-    parent: Token | None,
+    has_ended_parent: bool,
     now_ms: int,
 ) -> Explanation:
     def said(status: int, reason: str, text: str) -> Explanation:
@@ -57,8 +57,8 @@ def explain(
     if state != "active":
         more = f"; {token.replaced_by} took its place" if token.replaced_by else ""
         return said(401, f"token_{state}", f"The token is {state}{more}.")
-    if token.parent and (parent is None or not parent.is_active(now_ms)):
-        return said(401, "key_ended", "The key that the token was given for has ended.")
+    if has_ended_parent:
+        return said(401, "parent_ended", "The token that it was given for has ended.")
     if agent is None:
         return said(404, "unknown_agent", f"There is no agent {handle}.")
     if not agent.is_published:

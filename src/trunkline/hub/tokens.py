@@ -349,6 +349,14 @@ class Tokens:
         """The principal of a token, with what others granted to it. Raises StoreError."""
         return principal_of(token, await self.grants.of(token.principal))
 
+    async def has_active_parents(self, token: Token) -> bool:
+        """Whether every token that this one was given for is active. Raises StoreError."""
+        try:
+            parents = await self._parents(token)
+        except Unauthenticated:
+            return False
+        return all(parent.is_active(self._clock.now_ms()) for parent in parents)
+
     async def note_used(self, used: dict[str, int]) -> None:
         """Record when tokens were last used. Raises StoreError."""
         puts = [Put(key=Key(USED, "", id), body=b"%d" % ms) for id, ms in used.items()]

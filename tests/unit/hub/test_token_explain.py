@@ -24,7 +24,7 @@ PRIVATE = AgentFacts(handle="acme/secret", is_published=True, status="published"
 
 
 def explained(
-    token: Token, agent: AgentFacts | None = OPEN, *, parent: Token | None = None
+    token: Token, agent: AgentFacts | None = OPEN, *, has_ended_parent: bool = False
 ) -> Explanation:
     return explain(
         token,
@@ -33,7 +33,7 @@ def explained(
         agent,
         handle="acme/echo" if agent is None else agent.handle,
         operation="SendMessage",
-        parent=parent,
+        has_ended_parent=has_ended_parent,
         now_ms=NOW,
     )
 
@@ -44,7 +44,6 @@ def explained(
         (TOKEN, OPEN, 200, "allowed"),
         (replace(TOKEN, expires_ms=NOW), OPEN, 401, "token_expired"),
         (replace(TOKEN, revoked_ms=1), OPEN, 401, "token_revoked"),
-        (replace(TOKEN, parent="tok_2"), OPEN, 401, "key_ended"),
         (TOKEN, None, 404, "unknown_agent"),
         (TOKEN, replace(OPEN, is_published=False, status="draft"), 404, "not_published"),
         (TOKEN, PRIVATE, 404, "private_agent"),
@@ -58,6 +57,11 @@ def explained(
 def test_the_reason(token: Token, agent: AgentFacts | None, status: int, reason: str) -> None:
     found = explained(token, agent)
     assert (found.status, found.reason, found.allowed) == (status, reason, status == 200)
+
+
+def test_a_token_ends_with_the_one_that_it_was_given_for() -> None:
+    found = explained(TOKEN, has_ended_parent=True)
+    assert (found.status, found.reason) == (401, "parent_ended")
 
 
 def test_the_text_tells_limits_from_rights() -> None:
