@@ -130,13 +130,8 @@ class Hub:
         await self.limits.close()
         await self.sign_in.close()
         await self.registry.registry.close()
-<<<<<<< HEAD
-        if self._is_open:
-            await self._tokens_in_use.close()
-        await self.audit.close()
-=======
         await self.credentials.close()
->>>>>>> ac36d3e (hub: manage tokens and grants, and accept credentials of other issuers)
+        await self.audit.close()
         await self.changes.close()
 
     def _is_own(self, url: str) -> bool:

@@ -11,8 +11,13 @@ from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch, AgentQuery, VersionQuery
 from trunkline.hub.audit_api import InboundQuery
 from trunkline.hub.client_http import HubHttp, path_of
+from trunkline.hub.grants_api import GrantPage, GrantQuery, GrantView, NewGrant
 from trunkline.hub.inbound import InboundReport
+from trunkline.hub.oauth_token_api import AccessToken, OAuthForm
 from trunkline.hub.sign_in_api import Me
+from trunkline.hub.token_changes import IssuedToken
+from trunkline.hub.token_requests import NewToken, Rotation
+from trunkline.hub.tokens_api import TokenPage, TokenQuery
 
 
 class HubCalls:
@@ -27,11 +32,25 @@ class HubCalls:
         """Create an agent, or restore a deleted one with new values."""
         return await self._http.value(AgentView, "POST", "/agents", body=body)
 
+    async def create_token(self, body: NewToken) -> IssuedToken:
+        """Create a key. The answer is the only place where it is shown. Operators create keys
+        of services, each a principal of its own. Other people create keys of their own,
+        which reach what the person reaches or less.
+        """
+        return await self._http.value(IssuedToken, "POST", "/tokens", body=body)
+
     async def delete_agent(self, id: str, *, version: int = 0) -> None:
         """Delete an agent. Its handle can be published again, with the tasks it had."""
         await self._http.nothing(
             "DELETE", path_of("/agents/{id}", id=id), query=VersionQuery(version=version)
         )
+
+    async def get_access_token(self, body: OAuthForm) -> AccessToken:
+        """Exchange a credential for a token (RFC 6749). With `grant_type=client_credentials`
+        the client id is the id of a key, and the client secret the key; they may come as
+        HTTP Basic instead.
+        """
+        return await self._http.form(AccessToken, "POST", "/auth/oauth/token", body=body)
 
     async def get_agent(self, id: str) -> AgentView:
         """Get an agent."""
@@ -64,6 +83,17 @@ class HubCalls:
         """Get this reference as a page."""
         return await self._http.text("GET", "/reference")
 
+    async def give_grant(self, id: str, principal: str, body: NewGrant) -> GrantView:
+        """Let a person or a service call the agent, from its next request on. A principal is
+        `user:LOGIN` for a person and `token:NAME` for a service.
+        """
+        return await self._http.value(
+            GrantView,
+            "PUT",
+            path_of("/agents/{id}/grants/{principal}", id=id, principal=principal),
+            body=body,
+        )
+
     async def list_agents(
         self,
         *,
@@ -89,9 +119,41 @@ class HubCalls:
             ),
         )
 
+    async def list_grants(self, id: str, *, page_size: int = 50, page_token: str = "") -> GrantPage:
+        """List who may call the agent by a grant."""
+        return await self._http.value(
+            GrantPage,
+            "GET",
+            path_of("/agents/{id}/grants", id=id),
+            query=GrantQuery(page_size=page_size, page_token=page_token),
+        )
+
+    async def list_tokens(
+        self, *, principal: str = "", page_size: int = 50, page_token: str = ""
+    ) -> TokenPage:
+        """List sessions and keys: the caller's own, for operators those of all."""
+        return await self._http.value(
+            TokenPage,
+            "GET",
+            "/tokens",
+            query=TokenQuery(principal=principal, page_size=page_size, page_token=page_token),
+        )
+
     async def me(self) -> Me:
         """The caller."""
         return await self._http.value(Me, "GET", "/auth/me")
+
+    async def revoke_token(self, id: str) -> None:
+        """Revoke a session or a key, by its id or its prefix. When the answer comes, every
+        node refuses the token, and all tokens that were given for it.
+        """
+        await self._http.nothing("DELETE", path_of("/tokens/{id}", id=id))
+
+    async def rotate_token(self, id: str, body: Rotation) -> IssuedToken:
+        """Replace a key by a new one, and let both count for a while."""
+        return await self._http.value(
+            IssuedToken, "POST", path_of("/tokens/{id}/rotate", id=id), body=body
+        )
 
     async def sign_in_page(self) -> str:
         """The form for login and password, or who is signed in."""
@@ -100,3 +162,9 @@ class HubCalls:
     async def sign_out(self) -> None:
         """Revoke the session, and clear its cookie."""
         await self._http.nothing("POST", "/auth/sign-out")
+
+    async def take_grant(self, id: str, principal: str) -> None:
+        """Take a grant away. When the answer comes, no node lets the principal in by it."""
+        await self._http.nothing(
+            "DELETE", path_of("/agents/{id}/grants/{principal}", id=id, principal=principal)
+        )

@@ -12,8 +12,13 @@ from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch
 from trunkline.hub.client_calls import HubCalls
+from trunkline.hub.grants_api import GrantPage, GrantView, NewGrant
 from trunkline.hub.inbound import InboundReport
+from trunkline.hub.oauth_token_api import AccessToken, OAuthForm
 from trunkline.hub.sign_in_api import Me
+from trunkline.hub.token_changes import IssuedToken
+from trunkline.hub.token_requests import NewToken, Rotation
+from trunkline.hub.tokens_api import TokenPage
 
 T = TypeVar("T")
 
@@ -33,9 +38,23 @@ class SyncHubCalls:
         """Create an agent, or restore a deleted one with new values."""
         return self._run(self._calls.create_agent(body))
 
+    def create_token(self, body: NewToken) -> IssuedToken:
+        """Create a key. The answer is the only place where it is shown. Operators create keys
+        of services, each a principal of its own. Other people create keys of their own,
+        which reach what the person reaches or less.
+        """
+        return self._run(self._calls.create_token(body))
+
     def delete_agent(self, id: str, *, version: int = 0) -> None:
         """Delete an agent. Its handle can be published again, with the tasks it had."""
         self._run(self._calls.delete_agent(id, version=version))
+
+    def get_access_token(self, body: OAuthForm) -> AccessToken:
+        """Exchange a credential for a token (RFC 6749). With `grant_type=client_credentials`
+        the client id is the id of a key, and the client secret the key; they may come as
+        HTTP Basic instead.
+        """
+        return self._run(self._calls.get_access_token(body))
 
     def get_agent(self, id: str) -> AgentView:
         """Get an agent."""
@@ -61,6 +80,12 @@ class SyncHubCalls:
         """Get this reference as a page."""
         return self._run(self._calls.get_reference())
 
+    def give_grant(self, id: str, principal: str, body: NewGrant) -> GrantView:
+        """Let a person or a service call the agent, from its next request on. A principal is
+        `user:LOGIN` for a person and `token:NAME` for a service.
+        """
+        return self._run(self._calls.give_grant(id, principal, body))
+
     def list_agents(
         self,
         *,
@@ -83,9 +108,31 @@ class SyncHubCalls:
             )
         )
 
+    def list_grants(self, id: str, *, page_size: int = 50, page_token: str = "") -> GrantPage:
+        """List who may call the agent by a grant."""
+        return self._run(self._calls.list_grants(id, page_size=page_size, page_token=page_token))
+
+    def list_tokens(
+        self, *, principal: str = "", page_size: int = 50, page_token: str = ""
+    ) -> TokenPage:
+        """List sessions and keys: the caller's own, for operators those of all."""
+        return self._run(
+            self._calls.list_tokens(principal=principal, page_size=page_size, page_token=page_token)
+        )
+
     def me(self) -> Me:
         """The caller."""
         return self._run(self._calls.me())
+
+    def revoke_token(self, id: str) -> None:
+        """Revoke a session or a key, by its id or its prefix. When the answer comes, every
+        node refuses the token, and all tokens that were given for it.
+        """
+        self._run(self._calls.revoke_token(id))
+
+    def rotate_token(self, id: str, body: Rotation) -> IssuedToken:
+        """Replace a key by a new one, and let both count for a while."""
+        return self._run(self._calls.rotate_token(id, body))
 
     def sign_in_page(self) -> str:
         """The form for login and password, or who is signed in."""
@@ -94,3 +141,7 @@ class SyncHubCalls:
     def sign_out(self) -> None:
         """Revoke the session, and clear its cookie."""
         self._run(self._calls.sign_out())
+
+    def take_grant(self, id: str, principal: str) -> None:
+        """Take a grant away. When the answer comes, no node lets the principal in by it."""
+        self._run(self._calls.take_grant(id, principal))
