@@ -1,7 +1,7 @@
 """Gateways with a hub on real sockets, people with browsers, and programs that want a session."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -117,7 +117,11 @@ def query_of(url: str) -> dict[str, str]:
 
 @asynccontextmanager
 async def sign_in_gateway(
-    *, sign_in: Mapping[str, Any] | None = None, clock: FakeClock | None = None, **tables: Any
+    *,
+    sign_in: Mapping[str, Any] | None = None,
+    owner_backends: Sequence[str] = (),
+    clock: FakeClock | None = None,
+    **tables: Any,
 ) -> AsyncIterator[SignInGateway]:
     clock = clock or FakeClock()
     at: list[Handler] = []
@@ -127,7 +131,7 @@ async def sign_in_gateway(
 
     async with serving(serve) as server:
         url = f"http://127.0.0.1:{server.port}"
-        hub = {"sign_in": dict(sign_in or {})}
+        hub = {"sign_in": dict(sign_in or {}), "owner_backends": [*owner_backends]}
         document = {"store": {"kind": "memory"}, "hub": hub, **tables}
         gateway = build(from_document(document, environment={}), base_url=url, clock=clock)
         at.append(gateway.application.serve)

@@ -18,6 +18,7 @@ from trunkline.app.openclaw_channel import Channel
 from trunkline.app.runtimes import Runtimes
 from trunkline.clock import SystemClock
 from trunkline.model.errors import ConfigError
+from trunkline.model.principal import OPERATOR
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
 from trunkline.ports.gate import Gate
@@ -47,6 +48,14 @@ class Gateway(Struct, frozen=True, kw_only=True):
             except BaseException:
                 await self.close()
                 raise
+
+    async def first_admin_token(self) -> str:
+        """A token that manages the hub; empty unless the hub is new and has no operator. Raises
+        StoreError."""
+        keys = self.settings.auth.principals().values()
+        if self.hub is None or any(OPERATOR in key.roles for key in keys):
+            return ""
+        return await self.hub.first_admin_token()
 
     async def drain(self, *, grace_s: float) -> None:
         """Accept no more messages, and let turns finish for `grace_s`."""

@@ -20,6 +20,7 @@ from trunkline.hub.agent_commands import AgentCommands
 from trunkline.hub.api import PREFIX, Api
 from trunkline.hub.changes import CHANGE, TOPIC, HubChanges
 from trunkline.hub.gate import HubGate
+from trunkline.hub.sign_in_token import GRANT
 from trunkline.hub.turn_credentials import TurnCredentials
 from trunkline.model.handles import folded
 from trunkline.model.principal import Principal
@@ -100,6 +101,8 @@ class Hub:
         self.api.add(*self.registry.connect(directory, figures=self.limits.figures).routes())
         self.api.add(*self.sign_in.routes())
         self.api.add(*self.audit.connect(directory, self.registry.registry).routes())
+        self.credentials.oauth.grants[GRANT] = self.sign_in.token.form
+        self.credentials.oauth.json = self.sign_in.token.json
         front.application.mount(PREFIX, partial(serve_with, self.api))
 
     async def open(self, runtimes: Runtimes, settings: Settings) -> None:
@@ -125,6 +128,10 @@ class Hub:
     def agent_commands(self) -> AgentCommands:
         parts = self.registry
         return AgentCommands(registry=parts.registry, changes=parts.agents, views=parts.views)
+
+    async def first_admin_token(self) -> str:
+        """Made once in the life of the store; empty if it is not needed. Raises StoreError."""
+        return await self.sign_in.first_admin_token(self.changes.store)
 
     async def close(self) -> None:
         await self.limits.close()

@@ -16,6 +16,7 @@ from trunkline.app.adapters import make_store
 from trunkline.app.hub import Hub
 from trunkline.app.operator_client import NotRunning, call_gateway
 from trunkline.clock import SystemClock
+from trunkline.hub import user_commands as users
 from trunkline.hub.agent_commands import AddAgent, ChangeAgent, ListAgents, NameAgent
 from trunkline.hub.token_commands import ExplainToken, ListTokens, NameToken, RotateToken
 from trunkline.hub.token_requests import NewToken
@@ -42,6 +43,17 @@ def _command(kind: type[Given], run: Callable[[Hub, Given], Awaitable[Any]]) -> 
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
+    "hub.user.add": _command(users.AddUser, lambda hub, given: hub.sign_in.commands.add(given)),
+    "hub.user.list": _command(users.ListUsers, lambda hub, given: hub.sign_in.commands.list(given)),
+    "hub.user.password": _command(
+        users.SetPassword, lambda hub, given: hub.sign_in.commands.set_password(given)
+    ),
+    "hub.user.disable": _command(
+        users.SetDisabled, lambda hub, given: hub.sign_in.commands.set_disabled(given)
+    ),
+    "hub.user.remove": _command(
+        users.NameUser, lambda hub, given: hub.sign_in.commands.remove(given)
+    ),
     "hub.agent.add": _command(AddAgent, lambda hub, given: hub.agent_commands.add(given)),
     "hub.agent.list": _command(ListAgents, lambda hub, given: hub.agent_commands.list(given)),
     "hub.agent.show": _command(NameAgent, lambda hub, given: hub.agent_commands.show(given)),

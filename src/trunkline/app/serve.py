@@ -57,6 +57,11 @@ class ServeInfo(Struct, frozen=True, kw_only=True):
     mcp_url: str
     # Protocol version to try it with.
     version: str
+    # The token of the first operator of the hub, at the one start that makes it.
+    admin_token: str = ""
+
+    def __repr__(self) -> str:
+        return f"ServeInfo(url={self.url!r})"
 
 
 def serve(
@@ -103,6 +108,7 @@ async def _serve(
         commands = OperatorCommands()
         channel = OperatorChannel(operator_path(settings.operator_store()), commands)
         try:
+            admin_token = await gateway.first_admin_token()
             async with gateway.mcp.running() if gateway.mcp is not None else nullcontext():
                 shared = Shared(
                     gateway.application.serve,
@@ -117,7 +123,8 @@ async def _serve(
                     background.spawn(_reload(reload), name="SIGHUP")
 
                 def started() -> None:
-                    on_ready(_info(gateway, base_url, local_url))
+                    info = _info(gateway, base_url, local_url)
+                    on_ready(replace(info, admin_token=admin_token))
                     if early_hangup.is_set():
                         hang_up()
 

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from trunkline.hub.api import Route
 from trunkline.hub.changes import HubChanges
+from trunkline.hub.first_admin import first_admin_token
 from trunkline.hub.passwords import Passwords, check_installed
 from trunkline.hub.providers.github import GithubProvider
 from trunkline.hub.providers.local import LocalProvider
@@ -28,13 +29,16 @@ from trunkline.hub.sign_in_settings import (
 from trunkline.hub.sign_in_settings import (
     OidcProvider as OidcSettings,
 )
+from trunkline.hub.sign_in_token import SignInToken
 from trunkline.hub.token_values import SCOPES, cookie_name
 from trunkline.hub.tokens import Tokens
+from trunkline.hub.user_commands import UserCommands
 from trunkline.hub.users import User, Users
 from trunkline.model.errors import InvalidRequest, RouteNotFound
 from trunkline.model.principal import Principal
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Record
+from trunkline.ports.store import Store
 from trunkline.runtime.due_work import DueKind
 
 _DAY_S: Final = 86_400
@@ -56,6 +60,7 @@ class HubSignIn:
         """`is_owner`: whether agents belong to an owner of this name. Raises ConfigError."""
         self._settings = settings
         self._tokens = tokens
+        self._clock = clock
         self._passwords = Passwords()
         self.users = Users(
             changes,
@@ -95,6 +100,22 @@ class HubSignIn:
             ),
             clock=clock,
         )
+
+    @property
+    def commands(self) -> UserCommands:
+        issuers = {
+            name: given.issuer if isinstance(given, OidcSettings) else given.url.rstrip("/")
+            for name, given in self._settings.providers.items()
+        }
+        return UserCommands(users=self.users, issuers=issuers)
+
+    async def first_admin_token(self, store: Store) -> str:
+        """The token of the first operator; empty unless one is needed. Raises StoreError."""
+        return await first_admin_token(store, self._tokens, self.users)
+
+    @property
+    def token(self) -> SignInToken:
+        return SignInToken(self.sign_in, self._clock)
 
     def routes(self) -> Iterator[Route]:
         return self._api.routes()

@@ -7,8 +7,9 @@ import typer
 
 from trunkline.cli import agent, config, db, doctor, mcp, nodes, reload, serve, token, tool
 from trunkline.cli.options import Debug, Output
-from trunkline.cli.remote import card, send, targets, tasks
+from trunkline.cli.remote import card, login, send, targets, tasks
 from trunkline.cli.usage import Commands, command
+from trunkline.cli.user import app as users
 from trunkline.version import VERSION
 
 RUNNING = "Run agents"
@@ -35,6 +36,8 @@ command(app, "list", panel=CALLING)(tasks.list_tasks)
 command(app, "cancel", panel=CALLING)(tasks.cancel)
 command(app, "card", panel=CALLING)(card.card)
 command(app, "targets", panel=CALLING)(targets.targets)
+command(app, "login", panel=CALLING)(login.login)
+command(app, "logout", panel=CALLING)(login.logout)
 command(app, "tool", panel=CALLING)(tool.tool)
 command(app, "mcp", panel=CALLING)(mcp.mcp)
 command(app, "reload", panel=KEEPING)(reload.reload)
@@ -43,6 +46,7 @@ command(app, "doctor", panel=KEEPING)(doctor.doctor)
 app.add_typer(token.app, name="token", rich_help_panel=KEEPING)
 app.add_typer(config.app, name="config", rich_help_panel=KEEPING)
 app.add_typer(db.app, name="db", rich_help_panel=KEEPING)
+app.add_typer(users, name="user", rich_help_panel=KEEPING)
 
 
 @command(app, "version", panel=KEEPING, has_debug=False)

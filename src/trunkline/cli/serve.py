@@ -195,6 +195,13 @@ def screen(
         agent = started.local_url if has_card else started.try_url
         line = curl(started.try_url, key=key, version=started.version)
         lines += ["", "Try it in another terminal:", f"  {send(agent, key=key)}", f"  {line}"]
+    if started.admin_token:
+        lines += [
+            "",
+            "The hub has no operator yet. This token manages everything in it, and is shown once:",
+            f"  {started.admin_token}",
+            f"Add people who sign in: {program()} user add LOGIN --admin",
+        ]
     lines += ["", *(f"Note: {note}" for note in notes)] if notes else []
     return "\n".join([*lines, "", "Stop with Ctrl+C."])
 

@@ -14,7 +14,7 @@ from trunkline.hub.client_http import HubHttp, path_of
 from trunkline.hub.grants_api import GrantPage, GrantQuery, GrantView, NewGrant
 from trunkline.hub.inbound import InboundReport
 from trunkline.hub.oauth_token_api import AccessToken, OAuthForm
-from trunkline.hub.sign_in_api import Me
+from trunkline.hub.sign_in_api import Me, StartQuery
 from trunkline.hub.token_changes import IssuedToken
 from trunkline.hub.token_requests import NewToken, Rotation
 from trunkline.hub.tokens_api import TokenPage, TokenQuery
@@ -27,6 +27,30 @@ class HubCalls:
     async def change_agent(self, id: str, body: AgentPatch) -> AgentView:
         """Change members of an agent; those that are absent keep their values."""
         return await self._http.value(AgentView, "PATCH", path_of("/agents/{id}", id=id), body=body)
+
+    async def choose_provider(
+        self,
+        *,
+        provider: str = "",
+        next: str = "",
+        redirect_uri: str = "",
+        state: str = "",
+        code_challenge: str = "",
+        code_challenge_method: str = "",
+    ) -> str:
+        """Show a page with the providers at which people sign in."""
+        return await self._http.text(
+            "GET",
+            "/auth/oauth/providers",
+            query=StartQuery(
+                provider=provider,
+                next=next,
+                redirect_uri=redirect_uri,
+                state=state,
+                code_challenge=code_challenge,
+                code_challenge_method=code_challenge_method,
+            ),
+        )
 
     async def create_agent(self, body: NewAgent) -> AgentView:
         """Create an agent, or restore a deleted one with new values."""
@@ -75,6 +99,10 @@ class HubCalls:
         """Show what is served here."""
         return await self._http.value(Index, "GET", "")
 
+    async def get_me(self) -> Me:
+        """Show who the caller is."""
+        return await self._http.value(Me, "GET", "/auth/me")
+
     async def get_openapi(self) -> dict[str, Any]:
         """Get this reference as an OpenAPI document."""
         return await self._http.value(dict[str, Any], "GET", "/openapi.json")
@@ -82,6 +110,10 @@ class HubCalls:
     async def get_reference(self) -> str:
         """Get this reference as a page."""
         return await self._http.text("GET", "/reference")
+
+    async def get_sign_in_page(self) -> str:
+        """Show the form for login and password, or who is signed in."""
+        return await self._http.text("GET", "/auth/sign-in")
 
     async def give_grant(self, id: str, principal: str, body: NewGrant) -> GrantView:
         """Let a person or a service call the agent, from its next request on. A principal is
@@ -139,10 +171,6 @@ class HubCalls:
             query=TokenQuery(principal=principal, page_size=page_size, page_token=page_token),
         )
 
-    async def me(self) -> Me:
-        """The caller."""
-        return await self._http.value(Me, "GET", "/auth/me")
-
     async def revoke_token(self, id: str) -> None:
         """Revoke a session or a key, by its id or its prefix. When the answer comes, every
         node refuses the token, and all tokens that were given for it.
@@ -155,12 +183,8 @@ class HubCalls:
             IssuedToken, "POST", path_of("/tokens/{id}/rotate", id=id), body=body
         )
 
-    async def sign_in_page(self) -> str:
-        """The form for login and password, or who is signed in."""
-        return await self._http.text("GET", "/auth/sign-in")
-
     async def sign_out(self) -> None:
-        """Revoke the session, and clear its cookie."""
+        """Revoke the session of the caller, and clear its cookie."""
         await self._http.nothing("POST", "/auth/sign-out")
 
     async def take_grant(self, id: str, principal: str) -> None:

@@ -34,6 +34,28 @@ class SyncHubCalls:
         """Change members of an agent; those that are absent keep their values."""
         return self._run(self._calls.change_agent(id, body))
 
+    def choose_provider(
+        self,
+        *,
+        provider: str = "",
+        next: str = "",
+        redirect_uri: str = "",
+        state: str = "",
+        code_challenge: str = "",
+        code_challenge_method: str = "",
+    ) -> str:
+        """Show a page with the providers at which people sign in."""
+        return self._run(
+            self._calls.choose_provider(
+                provider=provider,
+                next=next,
+                redirect_uri=redirect_uri,
+                state=state,
+                code_challenge=code_challenge,
+                code_challenge_method=code_challenge_method,
+            )
+        )
+
     def create_agent(self, body: NewAgent) -> AgentView:
         """Create an agent, or restore a deleted one with new values."""
         return self._run(self._calls.create_agent(body))
@@ -72,6 +94,10 @@ class SyncHubCalls:
         """Show what is served here."""
         return self._run(self._calls.get_index())
 
+    def get_me(self) -> Me:
+        """Show who the caller is."""
+        return self._run(self._calls.get_me())
+
     def get_openapi(self) -> dict[str, Any]:
         """Get this reference as an OpenAPI document."""
         return self._run(self._calls.get_openapi())
@@ -79,6 +105,10 @@ class SyncHubCalls:
     def get_reference(self) -> str:
         """Get this reference as a page."""
         return self._run(self._calls.get_reference())
+
+    def get_sign_in_page(self) -> str:
+        """Show the form for login and password, or who is signed in."""
+        return self._run(self._calls.get_sign_in_page())
 
     def give_grant(self, id: str, principal: str, body: NewGrant) -> GrantView:
         """Let a person or a service call the agent, from its next request on. A principal is
@@ -120,10 +150,6 @@ class SyncHubCalls:
             self._calls.list_tokens(principal=principal, page_size=page_size, page_token=page_token)
         )
 
-    def me(self) -> Me:
-        """The caller."""
-        return self._run(self._calls.me())
-
     def revoke_token(self, id: str) -> None:
         """Revoke a session or a key, by its id or its prefix. When the answer comes, every
         node refuses the token, and all tokens that were given for it.
@@ -134,12 +160,8 @@ class SyncHubCalls:
         """Replace a key by a new one, and let both count for a while."""
         return self._run(self._calls.rotate_token(id, body))
 
-    def sign_in_page(self) -> str:
-        """The form for login and password, or who is signed in."""
-        return self._run(self._calls.sign_in_page())
-
     def sign_out(self) -> None:
-        """Revoke the session, and clear its cookie."""
+        """Revoke the session of the caller, and clear its cookie."""
         self._run(self._calls.sign_out())
 
     def take_grant(self, id: str, principal: str) -> None:

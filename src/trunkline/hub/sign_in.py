@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from trunkline.hub.providers.provider import Answer, LocalLogin, Person, Profile, Provider
-from trunkline.hub.sign_in_codes import CodeRefused, SignInCodes
+from trunkline.hub.sign_in_codes import SignInCodes, refused
 from trunkline.hub.sign_in_flow import Program, SignInFlow
 from trunkline.hub.sign_in_limits import SignInLimits
 from trunkline.hub.sign_in_settings import allows_sign_up
@@ -151,7 +151,7 @@ class SignIn:
         redeemed = await self._codes.redeem(code, verifier, purpose="program")
         user = await self._users.find(redeemed.login)
         if user is None or not user.may_sign_in:
-            raise CodeRefused("The user may not sign in any more")
+            raise refused()
         session = await self.open(user)
         await self._codes.exchanged(redeemed, token=session.id)
         return session

@@ -121,12 +121,25 @@ class SignInApi:
         yield Route(
             method="GET",
             path="/auth/oauth/start",
-            name="startSignIn",
-            summary="Send the browser to a provider to sign in",
+            name="start_sign_in",
+            tag="auth",
+            summary="Send the browser to a provider to sign in.",
             handle=self.start,
             query=StartQuery,
             status=303,
-            also=(200,),
+            is_public=True,
+            takes_credential=False,
+            on_error=self._fault,
+        )
+        yield Route(
+            method="GET",
+            path="/auth/oauth/providers",
+            name="choose_provider",
+            tag="auth",
+            summary="Show a page with the providers at which people sign in.",
+            handle=self.choose,
+            query=StartQuery,
+            result_media_type="text/html",
             is_public=True,
             takes_credential=False,
             on_error=self._fault,
@@ -134,8 +147,9 @@ class SignInApi:
         yield Route(
             method="GET",
             path="/auth/oauth/callback",
-            name="finishSignIn",
-            summary="Where the provider sends the browser back to",
+            name="finish_sign_in",
+            tag="auth",
+            summary="Take the browser back from the provider.",
             handle=self.callback,
             query=CallbackQuery,
             status=303,
@@ -146,11 +160,11 @@ class SignInApi:
         yield Route(
             method="GET",
             path="/auth/sign-in",
-            name="signInPage",
-            summary="The form for login and password, or who is signed in",
+            name="get_sign_in_page",
+            tag="auth",
+            summary="Show the form for login and password, or who is signed in.",
             handle=self.form,
             result_media_type="text/html",
-            also=(303,),
             is_public=True,
             takes_credential=False,
             on_error=self._fault,
@@ -158,8 +172,9 @@ class SignInApi:
         yield Route(
             method="POST",
             path="/auth/sign-in",
-            name="checkPassword",
-            summary="Check login and password, and continue at the callback",
+            name="check_password",
+            tag="auth",
+            summary="Check login and password, and continue at the callback.",
             handle=self.check,
             body=PasswordForm,
             body_media_type=_FORM,
@@ -172,16 +187,18 @@ class SignInApi:
         yield Route(
             method="GET",
             path="/auth/me",
-            name="me",
-            summary="The caller",
+            name="get_me",
+            tag="auth",
+            summary="Show who the caller is.",
             handle=self.me,
             result=Me,
         )
         yield Route(
             method="POST",
             path="/auth/sign-out",
-            name="signOut",
-            summary="Revoke the session, and clear its cookie",
+            name="sign_out",
+            tag="auth",
+            summary="Revoke the session of the caller, and clear its cookie.",
             handle=self.sign_out,
             also=(303,),
             is_public=True,
@@ -191,23 +208,11 @@ class SignInApi:
     async def start(self, call: Call) -> Response:
         query: StartQuery = call.query
         self._sign_in.check_providers()
-        self._sign_in.admit(_source(call.request))
-        path = checked_next(query.next)
-        program = checked_program(
-            redirect_uri=query.redirect_uri,
-            state=query.state,
-            challenge=query.code_challenge,
-            method=query.code_challenge_method,
-        )
+        self._sign_in.admit(source_of_request(call.request))
+        path, program = _checked(query)
         providers = self._sign_in.providers
         if not query.provider and len(providers) > 1:
-            return pages.chooser_page(
-                {
-                    provider.title: f"start?{_start_query(query, name)}"
-                    for name, provider in providers.items()
-                },
-                program=_shown(program),
-            )
+            return _see(f"providers?{_start_query(query, '')}")
         name = query.provider or next(iter(providers))
         flow = self._sign_in.begin(name, next=path, program=program)
         cookie = as_cookie(flow)
@@ -215,13 +220,23 @@ class SignInApi:
         self._set(response, self._cookies.flow, cookie, FLOW_S, path=_AUTH_PATH)
         return response
 
+    async def choose(self, call: Call) -> Response:
+        query: StartQuery = call.query
+        self._sign_in.check_providers()
+        _, program = _checked(query)
+        choices = {
+            provider.title: f"start?{_start_query(query, name)}"
+            for name, provider in self._sign_in.providers.items()
+        }
+        return pages.chooser_page(choices, program=_shown(program))
+
     async def form(self, call: Call) -> Response:
         flow = self._flow(call.request)
         if flow is not None and flow.provider == PASSWORDS and PASSWORDS in self._sign_in.providers:
             return self._password_page(flow)
         user = await self._signed_in(call.request)
         if user is None:
-            return _see("oauth/start")
+            return pages.signed_out_page()
         return pages.signed_in_page(user.display_name, user.login)
 
     async def check(self, call: Call) -> Response:
@@ -232,7 +247,7 @@ class SignInApi:
         # The cookie is not sent with a form of another site, and that site cannot know the token.
         if not flow.has_form_token(form.csrf):
             raise PermissionDenied("This form is not one that the gateway made; start again")
-        source = _source(call.request)
+        source = source_of_request(call.request)
         answer = await self._sign_in.check_password(flow, form.login, form.password, source)
         return _see(f"oauth/callback?{urlencode({'code': answer.code, 'state': answer.state})}")
 
@@ -241,7 +256,7 @@ class SignInApi:
         flow = self._flow_of_state(call.request, query.state)
         if flow is None or flow.provider not in self._sign_in.providers:
             raise _lost()
-        self._sign_in.admit(_source(call.request))
+        self._sign_in.admit(source_of_request(call.request))
         answer = Answer(code=query.code, state=query.state, iss=query.iss, error=query.error)
         user = await self._sign_in.finish(flow, answer)
         if flow.program is not None:
@@ -354,6 +369,17 @@ def view_of(user: User) -> UserView:
     return UserView(login=user.login, display_name=user.display_name, roles=user.roles)
 
 
+def _checked(query: StartQuery) -> tuple[str, Program | None]:
+    """Where to go afterwards, and the program that asks. Raises InvalidParams."""
+    program = checked_program(
+        redirect_uri=query.redirect_uri,
+        state=query.state,
+        challenge=query.code_challenge,
+        method=query.code_challenge_method,
+    )
+    return checked_next(query.next), program
+
+
 def _lost() -> InvalidRequest:
     return InvalidRequest(
         "This sign-in was not started in this browser, or more than 10 minutes ago; start again"
@@ -365,7 +391,7 @@ def _see(address: str) -> Response:
     return RedirectResponse(address, 303, pages.page_headers())
 
 
-def _source(request: Request) -> str:
+def source_of_request(request: Request) -> str:
     return source_of(request.client.host) if request.client is not None else ""
 
 

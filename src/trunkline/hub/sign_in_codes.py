@@ -94,13 +94,13 @@ class SignInCodes:
         key = _key(code)
         record = await self._store().record(key)
         if record is None:
-            raise _refused()
+            raise refused()
         found = _decode(record.body)
         if found.purpose != purpose:
-            raise _refused()
+            raise refused()
         if found.is_used:
             await self._revoke(found, record.version, key)
-            raise _refused()
+            raise refused()
         # A code with a wrong verifier has leaked, so it is used up as well.
         fits = VERIFIER.fullmatch(verifier) is not None and hmac.compare_digest(
             challenge_of(verifier).encode(), found.challenge.encode()
@@ -111,9 +111,9 @@ class SignInCodes:
                 Put(key=key, body=used, due_in_ms=_KEPT_MS, expected=record.version)
             )
         except RecordConflict:
-            raise _refused() from None
+            raise refused() from None
         if not fits or self._clock.now_ms() >= found.expires_ms:
-            raise _refused()
+            raise refused()
         return Redeemed(found.login, key, record.version + 1, used)
 
     async def exchanged(self, redeemed: Redeemed, *, token: str) -> None:
@@ -126,7 +126,7 @@ class SignInCodes:
             )
         except RecordConflict:
             await self._sessions.revoke(token)
-            raise _refused() from None
+            raise refused() from None
 
     async def _revoke(self, found: _Code, version: int, key: Key) -> None:
         if found.token:
@@ -148,7 +148,7 @@ def _key(code: str) -> Key:
     return Key(CODE, "", digest)
 
 
-def _refused() -> CodeRefused:
+def refused() -> CodeRefused:
     return CodeRefused(
         "The code is not valid any more, or does not fit the code_verifier; sign in again"
     )

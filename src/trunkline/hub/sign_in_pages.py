@@ -113,6 +113,10 @@ def signed_in_page(name: str, login: str) -> Response:
     )
 
 
+def signed_out_page() -> Response:
+    return page("You are not signed in", '<a class="choice" href="oauth/start">Sign in</a>')
+
+
 def fault_page(message: str, *, status: int, start: str) -> Response:
     """`start`: the address of a new sign-in."""
     return page(

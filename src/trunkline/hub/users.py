@@ -118,6 +118,10 @@ class Users:
         found = await self._found(login)
         return None if found is None else found.user
 
+    async def get(self, login: str) -> User:
+        """Raises RouteNotFound and StoreError."""
+        return (await self._existing(login)).user
+
     async def _found(self, login: str) -> Found | None:
         if not LOGIN.fullmatch(login):
             return None

@@ -109,7 +109,7 @@ class _Decoder(Struct):
         if is_union(bare):
             kinds = tuple(arg for arg in args if arg is not NoneType)
             return self.tagged(kinds, value, path, hint)
-        if get_origin(bare) is dict and (is_struct(args[1]) or args[1] is Secret):
+        if get_origin(bare) is dict and (args[1] is Secret or _is_table(args[1])):
             return self.entries(bare, value, path, hint)
         if get_origin(bare) is tuple and is_struct(args[0]):
             return self.items(bare, value, path, hint)
@@ -240,6 +240,11 @@ def allows_none(kind: Any) -> bool:
 def is_struct(kind: Any) -> bool:
     bare = bare_type(kind)
     return isinstance(bare, type) and issubclass(bare, Struct)
+
+
+def _is_table(kind: Any) -> bool:
+    """Whether it is a struct, or one of several kinds of them."""
+    return is_struct(kind) or (is_union(kind) and all(map(is_struct, get_args(kind))))
 
 
 def default_of(field: FieldInfo) -> Any:

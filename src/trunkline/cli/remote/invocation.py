@@ -232,6 +232,7 @@ def invocation_of(
             raise ConfigError("-H: expected 'NAME: VALUE', with a colon between the two.")
         found = replace(found, headers=merged(found.headers, {name: value}))
         repeated += ["-H", f"'{name}: …'"]
+    found = with_session(found)
     try:
         found.check()
     except InvalidTarget as error:
@@ -243,6 +244,23 @@ def invocation_of(
         debug=wants_traceback(invocation),
         repeated=tuple(repeated),
     )
+
+
+def with_session(target: "Target") -> "Target":
+    """The target with the session of `trunkline login`, where it has no credential of its own.
+    Raises ConfigError."""
+    from trunkline.cli.remote.sessions import Sessions
+    from trunkline.clock import SystemClock
+    from trunkline.remote import Bearer
+
+    has_own = target.credentials is not None or any(
+        name.lower() in ("authorization", "x-api-key", "cookie") for name in target.headers
+    )
+    # The credentials of a target go to its trusted origins as well, and a session must not.
+    if has_own or target.trusted_origins:
+        return target
+    session = Sessions().for_address(target.url, now_ms=SystemClock().now_ms())
+    return target if session is None else replace(target, credentials=Bearer(session.token))
 
 
 def _check_texts(given: Mapping[str, Any]) -> None:
