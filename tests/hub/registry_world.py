@@ -12,6 +12,7 @@ from tests.sockets.peer import Peer, serving
 from trunkline.app.gateway import Gateway, build
 from trunkline.hub.registry import Registry
 from trunkline.model.principal import EVERYTHING, OPERATOR, Grant, Principal
+from trunkline.ports.clock import Clock
 from trunkline.settings import Settings, from_document
 from trunkline.testing import FakeClock, settle
 
@@ -98,7 +99,7 @@ def document(**tables: Any) -> dict[str, Any]:
     return {"store": {"kind": "memory"}, "hub": {}, **tables}
 
 
-def made(clock: FakeClock, **tables: Any) -> Gateway:
+def made(clock: Clock, **tables: Any) -> Gateway:
     return build(
         settings(**tables),
         base_url="https://gateway.example",

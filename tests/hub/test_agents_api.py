@@ -351,3 +351,19 @@ async def test_an_agent_that_cannot_be_published_says_why_and_is_not_served() ->
         # With the earlier backend it is as it was.
         whole = (await world.call("PATCH", path, {"backend": {"kind": "echo"}})).json()
         assert whole["problem"] == ""
+
+
+async def test_owners_do_not_differ_in_case_alone() -> None:
+    async with hub_world() as world:
+        agent = await world.create(owner="MRIIOT", slug="rust-expert")
+        for owner in ("mriiot", "Mriiot"):
+            refused = await world.call("POST", "/agents", ECHO | {"owner": owner})
+            assert (refused.status, b"There is an owner MRIIOT" in refused.body) == (409, True)
+        # Deleted agents keep the name, because they can be restored.
+        await world.call("DELETE", f"/agents/{agent['id']}")
+        assert (await world.call("POST", "/agents", ECHO | {"owner": "mriiot"})).status == 409
+        await world.create(owner="MRIIOT")
+        await world.create(owner="MRII")
+        await world.create(owner="mriiot2")
+        assert (await world.card("MRIIOT/echo")).status == 200
+        assert (await world.card("mriiot/echo")).status == 404

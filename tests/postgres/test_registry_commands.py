@@ -20,7 +20,9 @@ pytestmark = pytest.mark.full
 async def test_a_command_reaches_gateways_on_other_machines_by_the_store(
     postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(PostgresStore.__init__.__kwdefaults__, "allow_unsafe", True)
+    defaults = PostgresStore.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "allow_unsafe", True)
 
     def agent(*words: str) -> Any:
         where = ("--db", postgres_url, "--data", str(tmp_path / "here"))

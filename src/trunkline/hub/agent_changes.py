@@ -77,10 +77,11 @@ class AgentChanges(Struct, frozen=True, kw_only=True):
             raise Conflict(f"The configuration of the gateway has the agent {taken} already")
         if before is not None and before.status != "deleted":
             raise Conflict(f"There is an agent {before.handle} already; change it instead")
-        if before is not None and before.owner != owner:
+        known = self.registry.owner_like(owner)
+        if known not in ("", owner):
             raise Conflict(
-                f"There was an agent {before.handle}; its owner {before.owner} is another than "
-                f"{owner}, and handles may not differ in case alone"
+                f"There is an owner {known}, whose name differs from {owner} in case alone; choose "
+                "another name"
             )
         now_ms = self.clock.now_ms()
         bare = AgentRow(

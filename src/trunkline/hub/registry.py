@@ -149,6 +149,14 @@ class Registry:
     def find(self, agent_id: str) -> AgentRow | None:
         return self._rows.get(self._keys_by_id.get(agent_id, ""))
 
+    def owner_like(self, owner: str) -> str:
+        """The owner of agents of the registry who has this name, but for case; or empty."""
+        prefix = f"{owner.lower()}/"
+        at = bisect_left(self._order, prefix)
+        if at == len(self._order) or not self._order[at].startswith(prefix):
+            return ""
+        return self._rows[self._order[at]].owner
+
     def listed(self) -> list[Listing]:
         """The agents of the configuration that are published."""
         if self._connection is None:
