@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from tests.hub.registry_world import HubWorld, hub_world
 from tests.sockets.peer import serving
 
@@ -122,6 +123,11 @@ async def wrong(_: Call) -> list[str]:
     return ["no index"]
 
 
+async def oauth(_: Call) -> Response:
+    told = {"error": "invalid_client", "error_description": "The client is not known here"}
+    return JSONResponse(told, 401)
+
+
 @asynccontextmanager
 async def showing(handle: Callable[[Call], Any]) -> AsyncIterator[str]:
     """The URL of a hub whose index is something else."""
@@ -159,6 +165,13 @@ async def test_a_gateway_that_is_busy_says_when_to_come_back() -> None:
         with pytest.raises(HubRefused) as caught:
             await client.get_index()
         assert (caught.value.status, caught.value.retry_after_s) == (503, 7.0)
+
+
+async def test_a_refusal_of_oauth_has_its_reason() -> None:
+    async with showing(oauth) as url, connect_hub(url) as client:
+        with pytest.raises(HubRefused, match="The client is not known here") as caught:
+            await client.get_index()
+        assert (caught.value.status, caught.value.reason) == (401, "invalid_client")
 
 
 async def test_an_answer_of_another_type_is_an_error_of_the_peer() -> None:

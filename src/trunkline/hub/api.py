@@ -99,6 +99,8 @@ class Route(Struct, frozen=True, kw_only=True):
     result_media_type: str = JSON
     # Whether a caller needs a credential; without, `Call.principal` may be None.
     is_public: bool = False
+    # The type of those errors that a standard has in a form of its own, such as OAuth.
+    error: type[Struct] | None = None
     # Statuses of errors beside those that every route may answer with, which `hub/openapi.py`
     # names.
     errors: tuple[int, ...] = ()

@@ -30,6 +30,7 @@ PARAMETERS: Final[Mapping[str, PathParameter]] = {
     "owner": PathParameter("The owner of the agent: the first part of its handle.", _NAME),
     "slug": PathParameter("The second part of the handle of the agent.", _NAME),
     "id": PathParameter("The id, as a list shows it."),
+    "principal": PathParameter("The principal: `user:LOGIN`, or `token:NAME` for a service."),
 }
 _OTHER: Final = PathParameter("The name, as a list shows it.")
 

@@ -81,6 +81,18 @@ _MEMBERS: Final[Mapping[str, str]] = {
     "lastUsedAt": "The time of its last use, to the minute; null if it was never used.",
     "replacedBy": "The id of the token that took its place; empty for none.",
     "current": "Whether the request was made with it.",
+    "agent": "The handle of the agent.",
+    "grantedAt": "The time of the grant.",
+    "grantedBy": "The id of the principal that gave it.",
+    # OAuth.
+    "grant_type": "`client_credentials`, or another one that the description names.",
+    "client_id": "The id of the key.",
+    "client_secret": "The key.",
+    "scope": "Scopes, separated by spaces.",
+    "access_token": "The token for `Authorization: Bearer`.",
+    "token_type": "`Bearer`.",
+    "expires_in": "For how many seconds it is valid.",
+    "error_description": "The reason, for people.",
     # People.
     "login": "The name by which a person signs in.",
     "displayName": "The name of the person.",
@@ -142,6 +154,8 @@ _OF_TYPES: Final[Mapping[str, Mapping[str, str]]] = {
         "principal": "Only tokens of this principal. Callers that are no operators see only their "
         "own.",
     },
+    "GrantView": {"principal": "The person, `user:LOGIN`, or the service, `token:NAME`."},
+    "OAuthRefusal": {"error": "The reason, for programs."},
     "Me": {"token": "The id of the credential."},
 }
 

@@ -15,7 +15,7 @@ from trunkline.remote.errors import BadPeerAnswer, InvalidTarget, PeerRefused
 from trunkline.remote.http import Answer, Guard, HttpClient, Network, build_request
 from trunkline.remote.responses import ResponseReader
 from trunkline.remote.retries import call_timeout
-from trunkline.remote.target import Limits, check_header, check_url
+from trunkline.remote.target import Limits, check_header, check_url, masked
 
 T = TypeVar("T")
 _JSON: Final = "application/json"
@@ -52,8 +52,8 @@ class HubHttp:
         self._headers = {**headers, "Accept": "*/*"}
         self._limits = limits
         self._http = HttpClient(Guard.of(url), network=network)
-        secrets = tuple(value.removeprefix("Bearer ") for value in headers.values())
-        self._reader = ResponseReader(clock, lambda: secrets)
+        self._secrets = tuple(value.removeprefix("Bearer ") for value in headers.values())
+        self._reader = ResponseReader(clock, lambda: self._secrets)
 
     async def close(self) -> None:
         await self._http.close()
@@ -127,10 +127,16 @@ class HubHttp:
     def _refused(self, answer: Answer) -> HubRefused:
         refusal = http_refusal(answer.status, answer.body)
         refused = self._reader.refused(refusal, answer)
+        message, reason = refused.message, refused.reason
+        if not refusal.message:
+            told = _oauth_refusal(answer.body)
+            described = masked(told.error_description, self._secrets)[:2000]
+            message = described or f"the hub answered with {answer.status}"
+            reason = masked(told.error, self._secrets) or reason
         error = HubRefused(
-            refused.message if refusal.message else f"the hub answered with {answer.status}",
+            message,
             code=refused.code,
-            reason=refused.reason,
+            reason=reason,
             data=refused.data,
             status=refused.status,
         )
@@ -154,6 +160,20 @@ def _query(struct: Struct) -> str:
         value = values[field.encode_name]
         given[field.encode_name] = str(value).lower() if isinstance(value, bool) else value
     return urlencode(given)
+
+
+class _OAuthRefusal(Struct):
+    """RFC 6749, 5.2."""
+
+    error: str = ""
+    error_description: str = ""
+
+
+def _oauth_refusal(body: bytes) -> _OAuthRefusal:
+    try:
+        return msgspec.json.decode(body, type=_OAuthRefusal)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _OAuthRefusal()
 
 
 def _fields(details: Any) -> list[FieldViolation]:

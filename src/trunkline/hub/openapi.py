@@ -182,6 +182,8 @@ def _contents(route: Route) -> Iterable[Any]:
         yield route.body
     if route.result is not None:
         yield route.result
+    if route.error is not None:
+        yield route.error
 
 
 def _unknown(kind: type) -> Json:
@@ -294,13 +296,22 @@ def _responses(route: Route, by_type: Sequence[tuple[Any, Json]]) -> Json:
     for status in route.also:
         found[str(status)] = _REDIRECT if status >= 300 else _PAGE
     for status in statuses_of(route):
-        if route.on_error is None:
-            found[str(status)] = {"$ref": f"#/components/responses/{name_of(status)}"}
-        else:
-            refusal = _refusal(status)
-            content = {**_PAGE["content"], **refusal["content"]}
-            found[str(status)] = {**refusal, "content": content}
+        found[str(status)] = {"$ref": f"#/components/responses/{name_of(status)}"}
+        if route.on_error is not None or route.error is not None:
+            found[str(status)] = _own_refusal(route, status, by_type)
     return found
+
+
+def _own_refusal(route: Route, status: int, by_type: Sequence[tuple[Any, Json]]) -> Json:
+    """The refusal of a route for browsers, or of a standard with a form of its own."""
+    refusal = _refusal(status)
+    content: Json = dict(refusal["content"])
+    if route.on_error is not None:
+        content = {**_PAGE["content"], **content}
+    if route.error is not None:
+        forms = [content[JSON]["schema"], _schema(route.error, by_type)]
+        content[JSON] = {"schema": {"anyOf": forms}}
+    return {**refusal, "content": content}
 
 
 _REDIRECT: Final[Json] = {

@@ -6,10 +6,12 @@ import jsonschema_rs
 import msgspec
 import pytest
 from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
 
 from trunkline.hub.api import Call, Route
 from trunkline.hub.openapi import ERRORS, document, method_name, statuses_of
-from trunkline.model.errors import InvalidParams, Unauthenticated
+from trunkline.model.errors import InvalidParams, TrunklineError, Unauthenticated
 from trunkline.protocol import errors, rest
 from trunkline.protocol.versions import Version
 
@@ -38,6 +40,10 @@ class Agent(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def never(_: Call) -> None:
+    raise AssertionError("the document calls no handler")
+
+
+def fault(request: Request, error: TrunklineError) -> Response:
     raise AssertionError("the document calls no handler")
 
 
@@ -136,6 +142,33 @@ def test_every_route_names_the_errors_that_it_may_answer_with() -> None:
     write = statuses_of(route("POST", "/a", body=Part, errors=(412,)))
     assert write == (400, 401, 403, 404, 408, 409, 412, 413, 415, 429, 503)
     assert {*statuses_of(route("DELETE", "/a"))} == {*read, 409}
+
+
+class OAuthRefusal(Struct, frozen=True, kw_only=True):
+    error: str
+
+
+def test_errors_of_a_standard_have_its_form_or_that_of_all() -> None:
+    whole = made(route("POST", "/a", error=OAuthRefusal))
+    refusal = whole["paths"]["/api/v1/a"]["post"]["responses"]["400"]
+    assert refusal["content"]["application/json"]["schema"] == {
+        "anyOf": [
+            {"$ref": "#/components/schemas/Error"},
+            {"$ref": "#/components/schemas/OAuthRefusal"},
+        ]
+    }
+    assert "OAuthRefusal" in whole["components"]["schemas"]
+
+
+def test_routes_for_browsers_answer_with_pages_and_redirects() -> None:
+    one = route("GET", "/a", status=303, also=(200,), on_error=fault, takes_credential=False)
+    found = operation(msgspec.structs.replace(one, is_public=True))
+    responses = found["responses"]
+    assert [*responses][:2] == ["303", "200"]
+    assert "Location" in responses["303"]["headers"]
+    assert [*responses["200"]["content"]] == ["text/html"]
+    assert [*responses["400"]["content"]] == ["text/html", "application/json"]
+    assert found["security"] == [{}]
 
 
 def test_every_status_of_the_table_of_errors_has_its_text() -> None:
