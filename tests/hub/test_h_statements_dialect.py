@@ -17,6 +17,11 @@ from tests.sockets.peer import passes
 
 from trunkline.app.cards import hub_card
 from trunkline.backends.a2a.settings import A2aBackend
+from trunkline.backends.acp.settings import AcpBackend
+from trunkline.backends.command.settings import CommandBackend
+from trunkline.backends.kind import BackendTable
+from trunkline.backends.openai.settings import OpenAIBackend
+from trunkline.backends.openclaw.settings import OpenClawBackend
 from trunkline.model.calls import Refusal
 from trunkline.ports.gate import Admission, Attempt, Usage
 from trunkline.settings import Settings, StoreSettings
@@ -368,9 +373,19 @@ async def soon(hub: Hub, call: Coroutine[Any, Any, Any]) -> Any:
     return await hub.answered(answer)
 
 
-@pytest.mark.parametrize("on_unreachable", ["fail", "retry"])
-async def test_h11_the_channel_is_offline(on_unreachable: Literal["fail", "retry"]) -> None:
-    backend = A2aBackend(url=NOBODY, on_unreachable=on_unreachable)
+OFFLINE: dict[str, BackendTable] = {
+    "a2a": A2aBackend(url=NOBODY, on_unreachable="fail"),
+    "a2a-that-tries-again": A2aBackend(url=NOBODY, on_unreachable="retry"),
+    "openclaw": OpenClawBackend(url="ws://127.0.0.1:1"),
+    "openclaw-over-http": OpenClawBackend(url=NOBODY, surface="http"),
+    "openai": OpenAIBackend(base_url=f"{NOBODY}/v1", model="any"),
+    "command": CommandBackend(command=("/nonexistent/agent",)),
+    "acp": AcpBackend(command=("/nonexistent/agent",)),
+}
+
+
+@pytest.mark.parametrize("backend", OFFLINE.values(), ids=OFFLINE)
+async def test_h11_the_channel_is_offline(backend: BackendTable) -> None:
     async with open_hub(backend=backend) as hub:
         assert failure(await soon(hub, hub.send("hello"))) == "agent channel offline"
 
