@@ -3,11 +3,15 @@
 import pytest
 from tests.cluster.nodes import nodes
 from tests.runtime.gates import RecordingGate
-from tests.runtime.world import said
+from tests.runtime.world import Reading, opened, said
 
 from trunkline.model.errors import TaskNotCancelable, TaskNotFound, TooManyRequests
 from trunkline.model.session import ReplyPayload
 from trunkline.model.values import TaskState
+from trunkline.ports.store import Scope
+from trunkline.runtime.admitted import Admitted
+from trunkline.runtime.fanout import Opening
+from trunkline.runtime.service import CLOSES_SEND
 from trunkline.testing import FakeClock
 from trunkline.testing.shared_store import SharedStore
 
@@ -255,3 +259,17 @@ async def test_without_contexts_the_same_message_id_is_a_new_task_at_every_node(
             for world in (a, b):
                 with pytest.raises(TaskNotFound):
                     await world.get(task.id)
+
+
+async def test_a_stream_of_whole_tasks_has_a_start_where_the_task_has_ended_meanwhile() -> None:
+    async with nodes(preset_name="hub") as cluster:
+        a, b = cluster.worlds
+        task = await a.send("say one")
+        readers = b.service.readers
+        reader = readers.open(b.agent, CLOSES_SEND, is_whole=True)
+        live = await b.runtime.registry.follow(Scope("test/agent", "", "alice"), task.id)
+        forwarded = Admitted(live=live, accepted_seq=1, is_forwarded=True)
+        await readers.attach_forwarded(reader, forwarded, None)
+        items = await Reading(reader).all()
+        states = [opened(item).status.state for item in items if isinstance(item, Opening)]
+        assert states == [TaskState.SUBMITTED, COMPLETED]

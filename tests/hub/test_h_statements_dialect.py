@@ -328,13 +328,16 @@ async def test_h11_no_reply_in_60_s_of_an_agent_that_ignores_its_stop() -> None:
 
 
 async def test_h11_another_caller_is_served() -> None:
-    async with open_hub(max_concurrency=1) as hub:
+    async with open_hub() as hub:
         first = hub.soon(hub.send("wait a; say done"))
         await hub.turns(1)
         task = await hub.send("hello", caller="bob")
         assert failure(task) == "agent is processing a turn for another caller"
+        # The same caller is no other one.
+        assert (await hub.send("hello"))["status"]["state"] == "COMPLETED"
         hub.world.agent.gates.open("a")
         assert (await hub.answered(first))["status"]["state"] == "COMPLETED"
+        assert (await hub.send("hello", caller="bob"))["status"]["state"] == "COMPLETED"
 
 
 class Spent:
@@ -424,7 +427,7 @@ async def test_h12_the_task_is_there_while_the_agent_works() -> None:
 
 
 async def test_h13_failures_of_streams_are_in_the_same_table() -> None:
-    async with open_hub(max_concurrency=1) as hub:
+    async with open_hub() as hub:
         call = hub.soon(hub.stream("hang"))
         await hub.turns(1)
         [busy] = await hub.stream("hello", caller="bob")
@@ -620,6 +623,7 @@ def test_x01_every_key_of_the_preset_is_what_the_seed_says() -> None:
         "retention_s": HALF_AN_HOUR,
         "context_mode": "stateless",
         "busy": "fail",
+        "driver_claim": True,
         "offline": "fail",
         "cancel": "unsupported",
         "cancel_unsupported_code": -32601,

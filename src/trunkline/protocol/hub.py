@@ -27,7 +27,10 @@ from trunkline.protocol import protojson
 from trunkline.protocol.v1 import V1Dialect
 
 _PREFIX: Final = "TASK_STATE_"
-STATE_NAMES: Final = {state: state.value.removeprefix(_PREFIX) for state in TaskState}
+# The hub has no state for a task that waits for its turn.
+STATE_NAMES: Final = {state: state.value.removeprefix(_PREFIX) for state in TaskState} | {
+    TaskState.SUBMITTED: "WORKING"
+}
 
 _encode = msgspec.json.Encoder().encode
 _decode_task = msgspec.json.Decoder(Task).decode
@@ -86,10 +89,7 @@ class HubDialect(V1Dialect):
         if isinstance(event, TaskArtifactUpdateEvent):
             return super().event(entry, goes_on=goes_on)
         if isinstance(event, Task):
-            # A new task waits for the commit of its beginning alone, which the hub does not show.
-            state = event.status.state
-            shown = TaskState.WORKING if state is TaskState.SUBMITTED else state
-            return b'{"task":', _encode(_task(event, shown)), b"}"
+            return b'{"task":', _encode(_task(event)), b"}"
         update = _StatusUpdate(
             task_id=event.task_id, context_id=event.context_id, status=_status(event.status)
         )
@@ -108,16 +108,14 @@ def _read_text(params: bytes) -> SendMessageRequest:
     return structs.replace(request, message=structs.replace(message, parts=parts))
 
 
-def _task(task: Task, state: TaskState | None = None) -> _Task:
+def _task(task: Task) -> _Task:
     history = tuple([_message(message) for message in task.history])
     is_completed = task.status.state is TaskState.COMPLETED
     # Clients read the answer from the last message of the history.
     if is_completed and history and history[-1].role is Role.USER:
         history = (*history, _message_of_artifacts(task))
-    status = task.status
-    if state is not None:
-        status = structs.replace(status, state=state)
-    return _Task(id=task.id, context_id=task.context_id, status=_status(status), history=history)
+    status = _status(task.status)
+    return _Task(id=task.id, context_id=task.context_id, status=status, history=history)
 
 
 def _status(status: TaskStatus) -> _Status:

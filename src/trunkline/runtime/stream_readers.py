@@ -94,6 +94,9 @@ class StreamReaders(Struct, frozen=True, kw_only=True, eq=False):
             reader.on_close(partial(self._leave, live))
             _show(reader, live, history_length)
             if isinstance(reader, SnapshotSubscription):
+                if live.committed_state in reader.closes_on and accepted.seq < live.committed_seq:
+                    # The turn was over before this node could join, and the task has a start.
+                    reader.put(Opening(accepted.seq, task_json(accepted, history_length)))
                 self._join(reader, live, history_length, None)
                 return
             # The first entry of a new task is the task itself.

@@ -40,6 +40,7 @@ PRESET: Final[dict[str, Any]] = {
     "retention_s": 1800.0,
     "context_mode": "stateless",
     "busy": "fail",
+    "driver_claim": True,
     "offline": "fail",
     "cancel": "unsupported",
     "cancel_unsupported_code": -32601,
