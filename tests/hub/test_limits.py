@@ -4,12 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.bindings.asgi import Answer
-from tests.hub.registry_world import HubWorld, hub_world
+from tests.bindings.asgi import Answer, Http
+from tests.hub.registry_world import RPC, HubWorld, hub_world, rpc_body
 
 from trunkline.hub.budgets import day_of
 from trunkline.model.errors import ConfigError
 from trunkline.settings import from_document
+from trunkline.testing import settle
 
 ECHO = {"name": "Echo", "backend": {"kind": "echo"}}
 
@@ -196,3 +197,54 @@ def test_two_limits_of_concurrency_are_an_error() -> None:
     agent = ECHO | {"limits": {"concurrency_cap": 2}, "max_concurrency": 3}
     with pytest.raises(ConfigError, match="concurrency_cap"):
         from_document({"hub": {}, "agents": {"demo/echo": agent}}, environment={})
+
+
+async def say(world: HubWorld, handle: str, text: str, *, by: str) -> Any:
+    """The task that a message with this text makes."""
+    body = rpc_body().replace(b"hello", text.encode())
+    headers = {"Authorization": f"Bearer {by}", "Content-Type": "application/json"}
+    answer = await world.http.send(Http(path=RPC.format(handle), headers=headers, body=body))
+    result = answer.json()["result"]
+    return result.get("task", result)
+
+
+async def test_h_11_h_26_another_caller_is_told_that_the_agent_is_busy() -> None:
+    async with hub_world() as world:
+        agent = await world.create(profile="hub", backend={"kind": "scripted"})
+        async with asyncio.TaskGroup() as group:
+            driver = group.create_task(say(world, "acme/echo", "hang", by="carol"))
+            await settle()
+            refused = await say(world, "acme/echo", "say hi", by="dave")
+            assert refused["status"]["state"].endswith("FAILED")
+            (part,) = refused["status"]["message"]["parts"]
+            assert part["text"] == "agent is processing a turn for another caller"
+            # A message that was refused is not a query.
+            assert (await row(world, agent))["queriesToday"] == 1
+            await world.clock.advance(61)
+        assert driver.result()["status"]["state"].endswith("FAILED")
+        done = await say(world, "acme/echo", "say hi", by="dave")
+        assert done["status"]["state"].endswith("COMPLETED")
+
+
+async def test_the_claim_and_the_cap_are_limits_of_an_agent() -> None:
+    limits = {"concurrencyCap": 2, "claim": True, "busy": "fail"}
+    async with hub_world() as world:
+        agent = await world.create(limits=limits, backend={"kind": "scripted"})
+        async with asyncio.TaskGroup() as group:
+            for _ in range(2):
+                group.create_task(say(world, "acme/echo", "wait a", by="carol"))
+            await settle()
+            # The first is at its cap, and the other one meets its claim.
+            for by in ("carol", "dave"):
+                refused = await say(world, "acme/echo", "say hi", by=by)
+                assert refused["status"]["message"]["metadata"]["reason"] == "busy"
+            # From now on others may call it at the same time.
+            await change(world, agent, claim=False, concurrencyCap=3)
+            done = await say(world, "acme/echo", "say hi", by="dave")
+            assert done["status"]["state"].endswith("COMPLETED")
+            await change(world, agent, busy="wait", waitS=1.5, concurrencyCap=2)
+            waiting = group.create_task(say(world, "acme/echo", "say hi", by="dave"))
+            await settle()
+            await world.clock.advance(2)
+            assert (await waiting)["status"]["message"]["metadata"]["reason"] == "busy"
+            await world.clock.advance(2000)

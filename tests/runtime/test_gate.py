@@ -326,7 +326,7 @@ async def test_a_gate_that_cannot_record_or_settle_stops_no_task() -> None:
 async def test_a_queue_that_fills_while_a_message_is_at_the_gate_refuses_it() -> None:
     gate = RecordingGate()
     gate.held["say late"] = asyncio.Event()
-    async with world(gate=gate, busy="reject", max_concurrency=1) as w:
+    async with world(gate=gate, busy="fail", max_concurrency=1) as w:
         late = w.soon(w.send("say late", context="c"))
         await settle()
         running = await w.submit("hang", context="d")

@@ -3,7 +3,7 @@
 The changes come from the gate (`Admission.returns`). Where a turn does not begin with the commit
 that accepts its message, they are stored with the task, so that they outlive the process and move
 with the task to another node. The commit that ends such a task carries them; the commit in which
-its first turn begins deletes them. So they are made once, or never.
+its first turn begins only deletes them. So they are made once, or never.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class Reservation:
         if live.turns:
             return (Group((Delete(key=self._key),), is_required=False),)
         if state in TERMINAL:
-            return (Group(self.changes, is_required=False),)
+            return (Group((*self.changes, Delete(key=self._key)), is_required=False),)
         return ()
 
     def committed(
