@@ -32,6 +32,10 @@ class GatewayAgents:
     def place_of(self, handle: str) -> Place:
         return self._directory().place_of(handle)
 
+    @property
+    def is_fresh(self) -> bool:
+        return self._registry.changes.is_fresh
+
     async def renew(self) -> None:
         await self._registry.current()
 

@@ -23,19 +23,21 @@ BUDGET: Final = "budget.1"
 COST: Final = "cost.1"
 # Scope: the second in which the window ends. Id: handle, length of the window and caller.
 RATE: Final = "rate.1"
-# All queries of an agent, which is the scope.
-TOTAL: Final = "queries.1"
+# The queries of an agent, which is the scope, on days whose own counts are deleted.
+EARLIER: Final = "queries.1"
 # When an agent was called last, in milliseconds.
 LAST: Final = "last-query.1"
 
 # For a count that has no limit.
 UNLIMITED: Final = 1 << 60
 DAY_MS: Final = 86_400_000
+# A task may wait in a queue for days before it gives its query back, and a clock may be set back.
+KEEP_DAYS: Final = 3
 _MAX_ID_CHARS: Final = 160
 # No turn costs more; a larger number is a mistake of the backend.
 _MAX_COST: Final = 1e15
 
-Of = Literal["agent", "caller", "token", "cost", "rate", "total"]
+Of = Literal["agent", "caller", "token", "cost", "rate"]
 
 
 class Count(Struct, frozen=True):
@@ -76,10 +78,7 @@ def counts_of_agent(handle: str, limits: AgentLimits | None, day: str) -> tuple[
     """The counts that every message to the agent raises. `limits` is None for an agent without
     limits, whose queries are counted too."""
     at_most = UNLIMITED if limits is None else limits.daily_budget_queries
-    counts = (
-        Count("agent", Key(BUDGET, day, handle), at_most),
-        Count("total", Key(TOTAL, handle, ""), UNLIMITED),
-    )
+    counts = (Count("agent", Key(BUDGET, day, handle), at_most),)
     if limits is None or limits.daily_budget_cost is None:
         return counts
     cost = Count("cost", Key(COST, day, handle), limits.daily_budget_cost, limits.cost_estimate)
@@ -101,6 +100,11 @@ def counts_of_asker(
         key = Key(BUDGET, day, f"{handle} token {short(token)}")
         counts.append(Count("token", key, limits.daily_budget_per_token))
     return tuple(counts)
+
+
+def days_kept(now_ms: int) -> tuple[str, ...]:
+    """The days whose counts are kept, today first."""
+    return tuple([day_of(now_ms - days * DAY_MS) for days in range(KEEP_DAYS + 1)])
 
 
 def window_end_s(at_ms: int, window_s: int) -> int:
@@ -138,13 +142,13 @@ def why_exceeded(of: Of, handle: str, at_most: int, now_ms: int, *, ends_ms: int
             "midnight UTC"
         )
         return Refusal("budget_exhausted", text, wait_s, limit=at_most)
-    text = {
+    texts: dict[Of, str] = {
         "caller": f"Your daily budget for agent @{handle} is used up ({at_most} queries)",
         "token": f"The daily budget of this credential for agent @{handle} is used up ({at_most} "
         "queries)",
         "cost": f"The daily cost budget of agent @{handle} is used up ({at_most} units)",
-    }.get(of, f"Agent @{handle} takes no more queries today")
-    return Refusal("budget_exhausted", f"{text}; it begins anew at midnight UTC", wait_s)
+    }
+    return Refusal("budget_exhausted", f"{texts[of]}; it begins anew at midnight UTC", wait_s)
 
 
 def cost_of(metadata: Mapping[str, Any], unit: Literal["tokens", "micro_usd"]) -> int | None:

@@ -10,6 +10,10 @@ from trunkline.ports.records import Group
 
 
 class Limits(Protocol):
+    def admit_at_once(self, attempt: Attempt) -> Admission | Refusal | None:
+        """None where the store has to be asked."""
+        ...
+
     async def admit(self, attempt: Attempt) -> Admission | Refusal: ...
 
     def settle(self, attempt: Attempt, usage: Usage) -> None: ...
@@ -31,9 +35,17 @@ class HubGate:
         self._audit = audit
 
     async def admit(self, attempt: Attempt) -> Admission | Refusal:
-        decision: Admission | Refusal = Admission()
+        if self._limits is None:
+            return self._with_row(attempt, Admission())
+        return self._with_row(attempt, await self._limits.admit(attempt))
+
+    def admit_at_once(self, attempt: Attempt) -> Admission | Refusal | None:
+        decision: Admission | Refusal | None = Admission()
         if self._limits is not None:
-            decision = await self._limits.admit(attempt)
+            decision = self._limits.admit_at_once(attempt)
+        return None if decision is None else self._with_row(attempt, decision)
+
+    def _with_row(self, attempt: Attempt, decision: Admission | Refusal) -> Admission | Refusal:
         if self._audit is None or isinstance(decision, Refusal):
             return decision
         return replace(decision, also=(*decision.also, *self._audit.admitted(attempt)))

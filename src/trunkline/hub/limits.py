@@ -9,7 +9,7 @@ and in memory where one process has it to itself.
 """
 
 import logging
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -54,13 +54,18 @@ class LimitedAgents(Protocol):
 
     def place_of(self, handle: str) -> Place: ...
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether memory is known to have the limits of the store."""
+        ...
+
     async def renew(self) -> None:
         """Bring the limits in memory up to date, unless they are known to be. Raises StoreError."""
         ...
 
 
-class _Prepared(Struct, frozen=True):
-    """What every message to an agent takes, as long as its limits and the day stay the same."""
+class _Plan(Struct, frozen=True):
+    """What a message takes. Those of most agents are the same all day, for every caller."""
 
     day: str
     limits: AgentLimits | None
@@ -82,7 +87,7 @@ class AgentLimiter:
         self._agents = agents
         self._default_rate = (rate_per_caller, rate_window_s)
         self._windows = RateWindows()
-        self._prepared: dict[str, _Prepared] = {}
+        self._plans: dict[str, _Plan] = {}
         # Counts that the store found too high. They are read before another message is accepted.
         self._full: set[Key] = set()
         # When a query of the agent was stored last.
@@ -98,29 +103,50 @@ class AgentLimiter:
                 "The gateway cannot read the limits of the agent now; try again later",
                 retry_after_s=_RETRY_AFTER_S,
             ) from None
+        plan = self._plan(attempt)
+        refusal = await self._why_full(attempt, plan.counts)
+        return self._decide(attempt, plan) if refusal is None else refusal
+
+    def admit_at_once(self, attempt: Attempt) -> Admission | Refusal | None:
+        if not self._agents.is_fresh:
+            return None
+        plan = self._plan(attempt)
+        if self._full and any([count.key in self._full for count in plan.counts]):
+            return None
+        return self._decide(attempt, plan)
+
+    def _plan(self, attempt: Attempt) -> _Plan:
+        """What a message takes, by the limits in memory."""
         handle, now_ms = attempt.agent, self._clock.now_ms()
-        limits = self._agents.limits_of(handle)
-        day = self._today(now_ms)
-        prepared = self._prepared.get(handle)
-        if prepared is None or prepared.day != day or prepared.limits is not limits:
-            prepared = self._prepare(handle, limits, day)
+        limits, day = self._agents.limits_of(handle), self._today(now_ms)
+        plan = self._plans.get(handle)
+        if plan is None or plan.day != day or plan.limits is not limits:
+            if len(self._plans) >= _MAX_AGENTS:
+                self._plans.clear()
+            counts = budgets.counts_of_agent(handle, limits, day)
+            plan = self._plans[handle] = self._made(handle, limits, day, counts)
         further = self._further(attempt, limits, day)
-        counts = prepared.counts if not further else (*prepared.counts, *further)
-        if self._full:
-            refusal = await self._why_full(attempt, counts)
-            if refusal is not None:
-                return refusal
-        refused = self._count_in_memory(attempt, limits)
+        return plan if not further else self._made(handle, limits, day, (*plan.counts, *further))
+
+    def _made(
+        self, handle: str, limits: AgentLimits | None, day: str, counts: tuple[Count, ...]
+    ) -> _Plan:
+        admission = Admission(
+            also=(Group(tuple([count.add for count in counts])),),
+            why_limited=partial(self._why, handle, counts),
+            returns=tuple([count.give_back for count in counts if count.of != "rate"]),
+            settles=_settles(counts, limits),
+        )
+        return _Plan(day, limits, counts, admission)
+
+    def _decide(self, attempt: Attempt, plan: _Plan) -> Admission | Refusal:
+        refused = self._count_in_memory(attempt, plan.limits)
         if refused is not None:
             return refused
-        admission = prepared.admission
-        if further:
-            admission = _admission(
-                counts, partial(self._why, handle, counts), self._settles(counts, limits)
-            )
+        handle, now_ms = attempt.agent, self._clock.now_ms()
         if abs(now_ms - self._last_ms.get(handle, 0)) >= _LAST_MS:
-            admission = self._with_time(handle, admission, now_ms)
-        return admission
+            return self._with_time(handle, plan.admission, now_ms)
+        return plan.admission
 
     def settle(self, attempt: Attempt, usage: Usage) -> None:
         if usage.refusal is not None or (usage.ran_ms is None and usage.state in _REFUSED):
@@ -131,23 +157,8 @@ class AgentLimiter:
         number = now_ms // budgets.DAY_MS
         if self._day[0] != number:
             self._day = (number, budgets.day_of(now_ms))
+            self._full.clear()
         return self._day[1]
-
-    def _prepare(self, handle: str, limits: AgentLimits | None, day: str) -> _Prepared:
-        counts = budgets.counts_of_agent(handle, limits, day)
-        if len(self._prepared) >= _MAX_AGENTS:
-            self._prepared.clear()
-        admission = _admission(
-            counts, partial(self._why, handle, counts), self._settles(counts, limits)
-        )
-        prepared = self._prepared[handle] = _Prepared(day, limits, counts, admission)
-        return prepared
-
-    def _settles(self, counts: tuple[Count, ...], limits: AgentLimits | None) -> Settles | None:
-        cost = next((count for count in counts if count.of == "cost"), None)
-        if cost is None or limits is None:
-            return None
-        return partial(_settle_cost, cost, limits)
 
     def _rate(self, limits: AgentLimits | None) -> tuple[int | None, int]:
         if limits is not None and limits.rate_per_caller is not None:
@@ -222,15 +233,11 @@ class AgentLimiter:
         )
 
 
-def _admission(
-    counts: tuple[Count, ...], why: Callable[[Hashable], Refusal], settles: Settles | None
-) -> Admission:
-    return Admission(
-        also=(Group(tuple([count.add for count in counts])),),
-        why_limited=why,
-        returns=tuple([count.give_back for count in counts if count.of != "rate"]),
-        settles=settles,
-    )
+def _settles(counts: tuple[Count, ...], limits: AgentLimits | None) -> Settles | None:
+    cost = next((count for count in counts if count.of == "cost"), None)
+    if cost is None or limits is None:
+        return None
+    return partial(_settle_cost, cost, limits)
 
 
 def _settle_cost(

@@ -18,15 +18,18 @@ class UsageFigures:
         self._place_of = place_of
 
     async def of(self, handles: Sequence[str]) -> Mapping[str, AgentFigures]:
-        day = budgets.day_of(self._clock.now_ms())
-        return {handle: await self._read(handle, day) for handle in handles}
+        days = budgets.days_kept(self._clock.now_ms())
+        return {handle: await self._read(handle, days) for handle in handles}
 
-    async def _read(self, handle: str, day: str) -> AgentFigures:
+    async def _read(self, handle: str, days: Sequence[str]) -> AgentFigures:
         store = self._place_of(handle).store
         last = await store.record(Key(budgets.LAST, handle, ""))
+        # Before the days, so that a day which is deleted meanwhile counts at most once.
+        earlier = await _count(store, Key(budgets.EARLIER, handle, ""))
+        by_day = [await _count(store, Key(budgets.BUDGET, day, handle)) for day in days]
         return AgentFigures(
-            queries_today=await _count(store, Key(budgets.BUDGET, day, handle)),
-            queries_all_time=await _count(store, Key(budgets.TOTAL, handle, "")),
+            queries_today=by_day[0],
+            queries_all_time=earlier + sum(by_day),
             last_query_ms=None if last is None else int(last.body),
         )
 

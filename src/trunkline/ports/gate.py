@@ -5,7 +5,7 @@ came in. Messages of one lane pass it in the order of their arrival.
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -101,4 +101,13 @@ class Gate(Protocol):
         committed with its task tell that it was admitted. It must not wait. An error is logged and
         changes nothing.
         """
+        ...
+
+
+@runtime_checkable
+class DecidesAtOnce(Protocol):
+    """A gate that can decide about most turns from memory."""
+
+    def admit_at_once(self, attempt: Attempt) -> Admission | Refusal | None:
+        """The same as `admit`, without waiting; None where only `admit` can tell."""
         ...

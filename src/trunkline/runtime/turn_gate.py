@@ -23,7 +23,7 @@ from trunkline.model.errors import (
 )
 from trunkline.model.values import Message, TaskState
 from trunkline.ports.clock import Clock, Ids
-from trunkline.ports.gate import Admission, Attempt, Gate, Usage
+from trunkline.ports.gate import Admission, Attempt, DecidesAtOnce, Gate, Usage
 from trunkline.ports.store import Store
 from trunkline.runtime.admitted import shutting_down
 from trunkline.runtime.agents import Lane, PublishedAgent
@@ -62,6 +62,11 @@ class TurnGate(Struct, kw_only=True, eq=False):
     tasks: BackgroundTasks
     is_closed: bool = False
     _queues: dict[Lane, _Queue] = {}
+    _at_once: Callable[[Attempt], Admission | Refusal | None] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.gate, DecidesAtOnce):
+            self._at_once = self.gate.admit_at_once
 
     def attempt(
         self,
@@ -127,8 +132,12 @@ class TurnGate(Struct, kw_only=True, eq=False):
         decision: Admission | Refusal | None = refused
         if decision is None:
             try:
-                async with asyncio.timeout(ADMIT_S):
-                    decision = await self.gate.admit(attempt)
+                # Most decisions need no timer.
+                if self._at_once is not None:
+                    decision = self._at_once(attempt)
+                if decision is None:
+                    async with asyncio.timeout(ADMIT_S):
+                        decision = await self.gate.admit(attempt)
             except Exception as error:
                 if not isinstance(error, TrunklineError):
                     _log.exception("the gate failed", extra=_extra(attempt))
