@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -20,14 +21,16 @@ from trunkline.model.errors import (
     Unavailable,
     UnsupportedOperation,
 )
+from trunkline.model.outputs import Final, Output, Text
 from trunkline.model.principal import Grant, Principal
 from trunkline.model.values import TaskState, text_of
+from trunkline.ports.backend import TurnRequest
 from trunkline.ports.gate import Admission
 from trunkline.ports.records import Add, Group, Key, Put
 from trunkline.ports.store import Store
 from trunkline.runtime import turn_gate
 from trunkline.runtime.fanout import Reply
-from trunkline.testing import ScriptedBackend, settle
+from trunkline.testing import FakeClock, ScriptedBackend, settle
 
 USED_UP = Refusal("budget_exhausted", "The budget of today is used up", retry_after_s=3600)
 BUDGET = Key("budget.1", "test/agent", "2026-11-18")
@@ -547,3 +550,42 @@ async def test_a_message_at_the_gate_of_an_agent_that_is_withdrawn_is_refused() 
         assert not w.scripted.turns
     assert gate.states == [TaskState.REJECTED]
     assert gate.is_balanced()
+
+
+async def test_the_end_of_a_turn_settles_what_it_cost() -> None:
+    gate = RecordingGate()
+    cost = Key("cost.1", "2026-11-18", "test/agent")
+
+    def settles(metadata: Mapping[str, Any]) -> tuple[Add, ...]:
+        return (Add(key=cost, amount=metadata["usage"]["totalTokens"] - 5, at_most=1000),)
+
+    gate.decision = Admission(
+        (Group((Add(key=cost, amount=5, at_most=100),)),), USED_UP, settles=settles
+    )
+    async with world(gate=gate, backend=Priced()) as w:
+        task = await w.send("anything")
+        assert task.status.state is TaskState.COMPLETED
+        record = await w.store.record(cost)
+        assert record is not None
+        assert record.count == 42
+        # A gate that cannot read the report stops no task.
+        for text in ("free", "crash"):
+            await w.send(text)
+        record = await w.store.record(cost)
+        assert record is not None
+        assert record.count == 42 + 5 + 5
+    assert gate.is_balanced()
+
+
+class Priced(ScriptedBackend):
+    """Reports what each turn cost."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=FakeClock())
+
+    async def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
+        text = text_of(turn.message.parts)
+        if text == "crash":
+            raise RuntimeError("no")
+        yield Text("done")
+        yield Final(metadata={"usage": {"totalTokens": 42}} if text != "free" else None)
