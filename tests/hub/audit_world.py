@@ -7,7 +7,7 @@ from typing import Any
 from tests.runtime.world import World
 
 from trunkline.hub.audit import AuditTrail
-from trunkline.hub.audit_keeper import NODE, AuditKeeper
+from trunkline.hub.audit_keeper import AuditKeeper
 from trunkline.hub.audit_reading import AuditReader, Records
 from trunkline.hub.audit_rows import Line
 from trunkline.hub.audit_verify import Verified, verify
@@ -20,6 +20,7 @@ from trunkline.model.calls import Refusal
 from trunkline.ports.cluster import Cluster
 from trunkline.ports.gate import Admission, Attempt, Usage
 from trunkline.ports.store import Store
+from trunkline.runtime.outbox import MainStore
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock, SequentialIds, settle
 
@@ -52,6 +53,7 @@ class Audited:
         keep_days: float = 0,
         redaction: Redaction | None = None,
         cluster: Cluster | None = None,
+        way: MainStore | None = None,
         **world: Any,
     ) -> None:
         self.clock = clock or FakeClock()
@@ -60,7 +62,12 @@ class Audited:
         self.limits = Limits()
         chain = ChainWriter(clock=self.clock, ids=SequentialIds(f"chain-{node}"))
         self.writer = AuditWriter(chain, self.clock)
-        self.trail = AuditTrail(self.writer, self.clock, redaction=redaction)
+        self.trail = AuditTrail(
+            self.writer,
+            self.clock,
+            into_main=lambda _, scope, put: (put,) if way is None else way.changes(scope, put),
+            redaction=redaction,
+        )
         self.keeper = AuditKeeper(self.writer, self.clock, keep_days=keep_days)
         self.world = World(
             store=self.store,
@@ -111,7 +118,7 @@ async def audited(store: Store | None = None, **options: Any) -> AsyncIterator[A
 
 
 async def rows_of(store: Records) -> list[Line]:
-    return [line async for _, line in AuditReader(store).rows()]
+    return [line async for _, line, _ in AuditReader(store).stored()]
 
 
 async def sound(store: Records) -> Verified:
@@ -123,6 +130,3 @@ async def sound(store: Records) -> Verified:
 def said(rows: Sequence[Line]) -> list[tuple[str, str]]:
     """Kind and outcome or reason of each row."""
     return [(row.kind, row.outcome or row.reason or row.action) for row in rows]
-
-
-SIGN = NODE

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from trunkline.app import audit_commands
 from trunkline.app.adapters import make_store
 from trunkline.app.hub import Hub
 from trunkline.app.operator_client import NotRunning, call_gateway
@@ -53,6 +54,9 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "hub.user.remove": _command(
         users.NameUser, lambda hub, given: hub.sign_in.commands.remove(given)
+    ),
+    audit_commands.COMMAND: _command(
+        audit_commands.ReadAudit, lambda hub, given: audit_commands.read(hub.changes.store, given)
     ),
     "hub.agent.add": _command(AddAgent, lambda hub, given: hub.agent_commands.add(given)),
     "hub.agent.list": _command(ListAgents, lambda hub, given: hub.agent_commands.list(given)),

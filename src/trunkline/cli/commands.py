@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trunkline.cli import agent, config, db, doctor, mcp, nodes, reload, serve, token, tool
+from trunkline.cli import agent, audit, config, db, doctor, mcp, nodes, reload, serve, token, tool
 from trunkline.cli.options import Debug, Output
 from trunkline.cli.remote import card, login, send, targets, tasks
 from trunkline.cli.usage import Commands, command
@@ -44,6 +44,7 @@ command(app, "reload", panel=KEEPING)(reload.reload)
 command(app, "nodes", panel=KEEPING)(nodes.nodes)
 command(app, "doctor", panel=KEEPING)(doctor.doctor)
 app.add_typer(token.app, name="token", rich_help_panel=KEEPING)
+app.add_typer(audit.app, name="audit", rich_help_panel=KEEPING)
 app.add_typer(config.app, name="config", rich_help_panel=KEEPING)
 app.add_typer(db.app, name="db", rich_help_panel=KEEPING)
 app.add_typer(users, name="user", rich_help_panel=KEEPING)

@@ -7,6 +7,7 @@ missing is found as well.
 """
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -47,6 +48,10 @@ class Head(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
         return not self.closed_ms
 
 
+class Damaged(Exception):
+    """A head, or the record of the newest chain, is not what was written."""
+
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Head).decode
 _decode_tip = msgspec.json.Decoder(str).decode
@@ -67,21 +72,42 @@ def head_key(chain: str) -> Key:
 
 
 def put_head(head: Head, *, expected: int) -> Put:
-    return Put(key=head_key(head.chain), body=_encode(head), expected=expected)
+    return Put(key=head_key(head.chain), body=_sealed(head), expected=expected)
 
 
 def put_tip(chain: str, *, expected: int) -> Put:
-    return Put(key=TIP, body=_encode(chain), expected=expected)
+    return Put(key=TIP, body=_sealed(chain), expected=expected)
 
 
 def head_of(record: Record) -> Head:
-    """Raises msgspec.DecodeError for a head that is damaged."""
-    return _decode(record.body)
+    """Raises Damaged."""
+    return _decode(_unsealed(record.body))
+
+
+def is_open(record: Record | None) -> bool:
+    """Whether a head is there, whole, and that of a node that writes."""
+    try:
+        return record is not None and head_of(record).is_open
+    except Damaged:
+        return False
 
 
 def tip_of(record: Record | None) -> str:
-    """The chain that was begun last; empty before the first one. Raises msgspec.DecodeError."""
-    return "" if record is None else _decode_tip(record.body)
+    """The chain that was begun last; empty before the first one. Raises Damaged."""
+    return "" if record is None else _decode_tip(_unsealed(record.body))
+
+
+def _sealed(value: Head | str) -> bytes:
+    """JSON with its hash, because the rows tell nothing of some members."""
+    content = _encode(value)
+    return b"%b\n%b" % (content, sha256(content).hexdigest().encode())
+
+
+def _unsealed(body: bytes) -> bytes:
+    content, _, seal = body.rpartition(b"\n")
+    if seal != sha256(content).hexdigest().encode():
+        raise Damaged
+    return content
 
 
 def segment_id(first: int) -> str:

@@ -10,7 +10,6 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
 from trunkline.background import BackgroundTasks
@@ -18,10 +17,12 @@ from trunkline.hub.audit_chain import (
     HEAD,
     OUTBOX,
     SEGMENT,
+    Damaged,
     Head,
     closed_at,
     head_key,
     head_of,
+    is_open,
     put_head,
 )
 from trunkline.hub.audit_rows import BrokenLine, read_line
@@ -115,11 +116,9 @@ class AuditKeeper:
         if chain == self._writer.chain.chain:
             return (Put(key=sign.key, due_in_ms=DEAD_AFTER_MS),)
         record = await self._store.record(head_key(chain))
-        if record is None:
+        if record is None or not is_open(record):
             return ()
         head = head_of(record)
-        if not head.is_open:
-            return ()
         _log.warning("the audit chain of a node that is gone is closed", extra={"chain": chain})
         return (put_head(closed_at(head, self._clock.now_ms()), expected=record.version),)
 
@@ -146,8 +145,7 @@ class AuditKeeper:
                 _log.info("audit rows of a node that is gone are taken over", extra=extra)
 
     async def _is_gone(self, chain: str) -> bool:
-        record = await self._store.record(head_key(chain))
-        return record is None or not head_of(record).is_open
+        return not is_open(await self._store.record(head_key(chain)))
 
     async def forget_old(self) -> None:
         """Delete the segments whose rows are all too old, from the start of each chain. The head
@@ -200,7 +198,7 @@ async def heads(store: Store) -> AsyncIterator[tuple[Record, Head]]:
         for record in page:
             try:
                 yield record, head_of(record)
-            except msgspec.DecodeError:
+            except Damaged:
                 _log.error("the head of an audit chain is damaged", extra={"chain": record.key.id})
         if len(page) < 100:
             return

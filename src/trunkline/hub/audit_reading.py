@@ -3,10 +3,9 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
-import msgspec
 from msgspec import Struct
 
-from trunkline.hub.audit_chain import HEAD, SEGMENT, Head, head_of, segment_id
+from trunkline.hub.audit_chain import HEAD, SEGMENT, Damaged, Head, head_of, segment_id
 from trunkline.hub.audit_rows import BrokenLine, Line, read_line
 from trunkline.ports.records import Key, Record
 
@@ -52,7 +51,7 @@ class AuditReader:
         async for record in self.pages(HEAD, "", limit=_HEADS):
             try:
                 found.append(head_of(record))
-            except msgspec.DecodeError:
+            except Damaged:
                 continue
         return sorted(found, key=lambda head: (head.started_ms, head.chain))
 
@@ -69,20 +68,21 @@ class AuditReader:
                 return
             key = page[-1].key
 
-    async def rows(self, *, since_ms: int = 0) -> AsyncIterator[tuple[Head, Line]]:
-        """All rows from a time on, chain by chain."""
+    async def stored(self, *, since_ms: int = 0) -> AsyncIterator[tuple[str, Line, bytes]]:
+        """All rows from a time on, chain by chain: the chain, the row, and its line as stored."""
         for head in await self.heads():
             if head.is_open or head.closed_ms >= since_ms:
-                async for line in self.rows_of(head.chain, after=0):
-                    if line.at_ms >= since_ms:
-                        yield head, line
+                async for record in self.pages(SEGMENT, head.chain):
+                    for line, stored in _lines(record):
+                        if line.at_ms >= since_ms:
+                            yield head.chain, line, stored
 
     async def rows_of(self, chain: str, *, after: int) -> AsyncIterator[Line]:
         """The rows of a chain behind a number."""
         # The segment that has the row may begin before it.
         first = await self._segment_before(chain, after + 1)
         async for record in self.pages(SEGMENT, chain, after=first):
-            for line in _lines(record):
+            for line, _ in _lines(record):
                 if line.n > after:
                     yield line
 
@@ -112,7 +112,7 @@ class AuditReader:
                 SEGMENT, scope=head.chain, after=after, newest_first=True, limit=PAGE
             )
             for record in page:
-                found = _lines(record) + found
+                found = [line for line, _ in _lines(record)] + found
                 if len(found) >= count:
                     break
             if len(page) < PAGE:
@@ -121,11 +121,11 @@ class AuditReader:
         return found[-count:] if count else []
 
 
-def _lines(record: Record) -> list[Line]:
-    found: list[Line] = []
+def _lines(record: Record) -> list[tuple[Line, bytes]]:
+    found: list[tuple[Line, bytes]] = []
     for line in record.body.split(b"\n"):
         try:
-            found.append(read_line(line))
+            found.append((read_line(line), line))
         except BrokenLine:
             continue
     return found

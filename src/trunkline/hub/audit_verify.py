@@ -6,13 +6,13 @@ meanwhile: those behind the head that was read first are left for the next time.
 
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from trunkline.hub.audit_chain import (
     HEAD,
     SEGMENT,
     TIP,
+    Damaged,
     Head,
     head_key,
     head_of,
@@ -94,7 +94,7 @@ class _Verification:
     async def _read_tip(self) -> str:
         try:
             return tip_of(await self._records.record(TIP))
-        except msgspec.DecodeError:
+        except Damaged:
             self._note("the record that names the newest chain is damaged")
             return ""
 
@@ -102,7 +102,7 @@ class _Verification:
         async for record in self._reader.pages(HEAD, "", limit=PAGE):
             try:
                 head = head_of(record)
-            except msgspec.DecodeError:
+            except Damaged:
                 self._note("the head is damaged", record.key.id)
                 continue
             if head.chain != record.key.id:
@@ -124,10 +124,14 @@ class _Verification:
                 self._note(f"the chain is missing; {by} names it", chain)
                 return
             chain, by = head.before, f"chain {chain}"
-        for other in self._heads.keys() - seen:
-            # A chain that was begun after the list was read names one that was read.
-            if self._heads[other].before not in seen:
-                self._note("no later chain names it", other)
+        # Chains that were begun after the list was read come behind the newest one.
+        behind = {newest} if newest else set()
+        others = [self._heads[chain] for chain in self._heads.keys() - seen]
+        for head in sorted(others, key=lambda head: head.started_ms):
+            if head.before in behind:
+                behind.add(head.chain)
+            else:
+                self._note("no later chain names it", head.chain)
 
     async def _check_chain(self, head: Head) -> None:
         try:

@@ -9,10 +9,9 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from trunkline.hub.audit_chain import (
     TIP,
+    Damaged,
     Head,
     begun,
     closed_at,
@@ -152,18 +151,25 @@ class ChainWriter:
 
     async def _reread(self) -> None:
         record = await self.store.record(head_key(self.chain))
-        if record is None:
-            # Only a person can have deleted it; `verify` then misses the chain.
-            _log.error("the head of the audit chain is gone", extra={"chain": self.chain})
+        try:
+            head = None if record is None else head_of(record)
+        except Damaged:
+            head = None
+        if head is None or record is None:
+            # Only a person, or a broken disk, can have done that; `verify` says where.
+            _log.error(
+                "the head of the audit chain is gone or damaged, so a new one is begun",
+                extra={"chain": self.chain},
+            )
             await self._begin_anew()
             return
-        self._head, self._version = head_of(record), record.version
+        self._head, self._version = head, record.version
 
 
 def _tip(record: Record | None) -> str:
     try:
         return tip_of(record)
-    except msgspec.DecodeError:
+    except Damaged:
         # The gateway starts, and `verify` misses a chain of this name.
         _log.error("the record of the newest audit chain is damaged; run 'trunkline audit verify'")
         return DAMAGED

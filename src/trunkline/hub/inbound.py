@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-from trunkline.hub.audit_chain import head_key, head_of
+from trunkline.hub.audit_chain import head_key, is_open
 from trunkline.hub.inbound_days import (
     DAY,
     DAY_MS,
@@ -107,7 +107,7 @@ class Inbound:
     async def _days(self, agent: str, first: int) -> list[Day]:
         assert self.store is not None, "the hub is not open"
         found: list[Day] = []
-        is_open: dict[str, bool] = {}
+        writing: dict[str, bool] = {}
         # The id of a day is its date and a chain, so a date alone comes before all of them.
         after = Key(DAY, agent, date_of(first))
         while True:
@@ -116,9 +116,9 @@ class Inbound:
                 day = _decoded(record)
                 if day.open:
                     chain = chain_of_day(record.key)
-                    if chain not in is_open:
-                        is_open[chain] = await self._is_open(chain)
-                    if not is_open[chain]:
+                    if chain not in writing:
+                        writing[chain] = await self._is_open(chain)
+                    if not writing[chain]:
                         day.recent += day.interrupted()
                 found.append(day)
             if len(page) < _PAGE:
@@ -127,8 +127,7 @@ class Inbound:
 
     async def _is_open(self, chain: str) -> bool:
         assert self.store is not None
-        record = await self.store.record(head_key(chain))
-        return record is not None and head_of(record).is_open
+        return is_open(await self.store.record(head_key(chain)))
 
 
 def login_of(who: str) -> str:
