@@ -37,6 +37,9 @@ class Limits:
             return Refusal("budget_exhausted", "The budget is used up")
         return self.also(attempt)
 
+    def admit_at_once(self, attempt: Attempt) -> Admission | Refusal | None:
+        return None
+
     def settle(self, attempt: Attempt, usage: Usage) -> None:
         pass
 
