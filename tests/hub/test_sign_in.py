@@ -325,6 +325,29 @@ async def test_other_sites_cannot_sign_out(
         assert (await browser.me()).status_code == (200 if status == 403 else 401)
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        # Every browser states where a form comes from.
+        ({}, 403),
+        # Behind a proxy that hands on another Host.
+        ({"Origin": "https://gateway.example"}, 303),
+        ({"Origin": "https://gateway.example", "Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Origin": "https://gateway.example.evil.example"}, 403),
+    ],
+)
+async def test_pages_of_the_public_address_may_use_the_cookie(
+    browsers: Browsers, headers: dict[str, str], status: int
+) -> None:
+    server = {"public_url": "https://gateway.example"}
+    async with sign_in_gateway(server=server) as world:
+        await world.add("ada")
+        browser = await browsers.at(world.url)
+        await browser.sign_in("ada")
+        answer = await browser.http.post(browser.at(SIGN_OUT), headers=headers)
+        assert answer.status_code == status
+
+
 async def test_a_key_is_not_signed_out(browsers: Browsers) -> None:
     keys = {"keys": {"robot": {"key": "robot-has-a-long-key"}}}
     async with sign_in_gateway(auth=keys) as world, httpx.AsyncClient(trust_env=False) as client:

@@ -149,6 +149,7 @@ class Front:
             allows_anonymous=settings.allows_anonymous(),
             allows_proxied=is_for_all,
             hosts=settings.public_hosts() if is_for_all else (),
+            page_hosts=settings.public_hosts(),
             certificate_proxies=_certificate_proxies(settings),
         )
 
@@ -158,6 +159,7 @@ class Front:
             keys=_keys(settings),
             more=self._authenticators,
             allows_anonymous=settings.allows_anonymous() and not settings.is_exposed(),
+            page_hosts=settings.public_hosts(),
             certificate_proxies=_certificate_proxies(settings),
         )
 

@@ -68,12 +68,15 @@ class Access:
         allows_anonymous: bool = False,
         allows_proxied: bool = False,
         hosts: Collection[str] = (),
+        page_hosts: Collection[str] = (),
         certificate_proxies: Sequence[IPv4Network | IPv6Network] | None = None,
         identify_s: float = IDENTIFY_S,
     ) -> None:
         """`allows_proxied`: anonymous callers may come through a proxy. `hosts` are names beside
-        loopback by which anonymous callers may call the gateway. `certificate_proxies` may state
-        the client certificates that they verified; None where such certificates do not count."""
+        loopback by which anonymous callers may call the gateway. `page_hosts` are names of the
+        gateway whose pages may use a cookie, also where a proxy states another Host.
+        `certificate_proxies` may state the client certificates that they verified; None where such
+        certificates do not count."""
         self._identify_s = identify_s
         self._certificate_proxies = certificate_proxies
         self._keys = keys
@@ -81,6 +84,7 @@ class Access:
         self._allows_anonymous = allows_anonymous
         self._allows_proxied = allows_proxied
         self._hosts = hosts
+        self._page_hosts = page_hosts
         # How many requests wait for each authenticator.
         self._waiting = [0] * len(self._more)
         # The principal of a request, if memory holds it. Keys alone are asked without a call in
@@ -156,7 +160,7 @@ class Access:
             return None
         # A browser sends cookies by itself, whichever page makes it send a request.
         if not has_key:
-            check_origin(request, self._hosts)
+            check_origin(request, self._page_hosts)
             if b"cookie" in headers:
                 _check_states_page(request)
         return principal
