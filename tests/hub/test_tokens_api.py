@@ -320,3 +320,25 @@ async def test_two_authorization_headers_are_refused() -> None:
         )
         # The server cannot tell which one a proxy in front has checked.
         assert (await peer.response())[0] == 400
+
+
+async def test_changes_of_tokens_and_grants_are_rows_of_the_audit() -> None:
+    async with world() as it:
+        key = await created(it, open=True)
+        new = await it.call("POST", f"/tokens/{key['id']}/rotate", {"overlapSeconds": 60})
+        await it.call("DELETE", f"/tokens/{key['id']}")
+        row = (await it.call("GET", "/agents/by-handle/acme/secret")).json()
+        path = f"/agents/{row['id']}/grants/token:ci"
+        await it.call("PUT", path, {}, by="acme")
+        await it.call("DELETE", path, by="acme")
+        await it.clock.advance(5)
+        assert it.gateway.hub is not None
+        store = it.gateway.hub.changes.store
+        text = b"".join(
+            [record.body for record in await store.records("audit.1", limit=1000)]
+        ).decode()
+        for action in ("token.create", "token.rotate", "token.revoke", "grant.give", "grant.take"):
+            assert action in text
+        assert "user:acme" in text
+        for secret in (key["token"], new.json()["token"]):
+            assert secret not in text

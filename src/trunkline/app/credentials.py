@@ -11,6 +11,7 @@ from trunkline.hub.grants_api import GrantsApi
 from trunkline.hub.held_principals import HeldPrincipals
 from trunkline.hub.jwks import Jwks
 from trunkline.hub.jwt_authenticator import JwtAuthenticator
+from trunkline.hub.noted import Noted
 from trunkline.hub.oauth_token_api import OAuthTokenApi
 from trunkline.hub.registry import Registry
 from trunkline.hub.token_authenticator import TokenAuthenticator
@@ -22,6 +23,7 @@ from trunkline.hub.tokens_api import TokensApi
 from trunkline.model.principal import OPERATOR, Principal, manages
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
+from trunkline.ports.records import Change
 from trunkline.runtime.due_work import DueKind
 from trunkline.settings.hub import HubSettings
 
@@ -35,6 +37,7 @@ class CredentialParts:
         *,
         clock: Clock,
         allow_private: bool,
+        noted: Noted,
     ) -> None:
         """`allow_private`: whether the keys of issuers may be at private addresses. Raises
         ConfigError."""
@@ -43,7 +46,8 @@ class CredentialParts:
         self._configured: Callable[[], Iterable[str]] = tuple
         self.tokens = Tokens(changes, clock=clock, style=settings.style)
         self._in_use = TokenAuthenticator(self.tokens, changes, clock=clock)
-        self._changes = TokenChanges(self.tokens, clock=clock)
+        self._audit = noted
+        self._changes = TokenChanges(self.tokens, clock=clock, noted=self._noted)
         self.commands = TokenCommands(changes=self._changes, agent=self._facts_of, clock=clock)
         held = HeldPrincipals(changes, self.tokens.grants, clock=clock)
         self._jwt: JwtAuthenticator | None = None
@@ -71,7 +75,7 @@ class CredentialParts:
 
     def routes(self) -> Iterator[Route]:
         yield from TokensApi(self._changes).routes()
-        yield from GrantsApi(self.tokens.grants, find=self._managed).routes()
+        yield from GrantsApi(self.tokens.grants, find=self._managed, noted=self._noted).routes()
         yield from self.oauth.routes()
 
     def connect(self, directory: AgentDirectory) -> None:
@@ -91,6 +95,12 @@ class CredentialParts:
             await self._in_use.close()
         if self._jwt is not None:
             await self._jwt.close()
+
+    def _noted(
+        self, actor: Principal | str, action: str, subject: str, detail: str = ""
+    ) -> Sequence[Change]:
+        # The audit is written by running gateways.
+        return self._audit(actor, action, subject, detail) if self._is_open else ()
 
     def _managed(self, agent_id: str, caller: Principal) -> str | None:
         """The handle of an agent whose grants the caller manages."""

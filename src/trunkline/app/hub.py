@@ -59,6 +59,7 @@ class Hub:
             self.registry.registry,
             clock=clock,
             allow_private=gateway.network.allow_private_addresses,
+            noted=self.audit.trail.noted,
         )
         self.tokens = self.credentials.tokens
         self.turn_credentials = TurnCredentials(self.tokens, clock=clock, is_own=self._is_own)

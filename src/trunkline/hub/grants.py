@@ -13,7 +13,7 @@ from msgspec import Struct
 from trunkline.hub.changes import HubChanges, Touched
 from trunkline.model.principal import Grant
 from trunkline.ports.clock import Clock
-from trunkline.ports.records import Delete, Key, Put
+from trunkline.ports.records import Change, Delete, Key, Put
 
 GRANT: Final = "grant.1"
 # More than this many agents for one principal are what a grant to `owner/*` is for.
@@ -74,7 +74,13 @@ class Grants:
         ]
 
     async def give(
-        self, agent: str, principal: str, *, methods: Sequence[str] | None, by: str
+        self,
+        agent: str,
+        principal: str,
+        *,
+        methods: Sequence[str] | None,
+        by: str,
+        also: Sequence[Change] = (),
     ) -> Granted:
         """Raises StoreError."""
         given = Given(
@@ -86,16 +92,18 @@ class Grants:
         before = await self._changes.store.record(key)
         await self._changes.commit(
             Put(key=key, body=msgspec.json.encode(given), tags=(f"agent:{agent}",)),
+            *also,
             touched=[Touched("grant", principal)],
             # The new one may allow less than the one before.
             restricts=before is not None,
         )
         return Granted(principal=principal, agent=agent, given=given)
 
-    async def take(self, agent: str, principal: str) -> None:
+    async def take(self, agent: str, principal: str, *, also: Sequence[Change] = ()) -> None:
         """When it returns, no node lets the principal in by it. Raises StoreError."""
         await self._changes.commit(
             Delete(key=Key(GRANT, principal, agent)),
+            *also,
             touched=[Touched("grant", principal)],
             restricts=True,
         )

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from trunkline.hub.api import Call, Route
 from trunkline.hub.grants import Granted, Grants
+from trunkline.hub.noted import Noted, not_noted
 from trunkline.hub.token_values import OPERATIONS
 from trunkline.model.errors import InvalidParams, RouteNotFound
 from trunkline.model.principal import Principal
@@ -51,7 +52,8 @@ class GrantPage(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GrantsApi:
-    def __init__(self, grants: Grants, *, find: FindAgent) -> None:
+    def __init__(self, grants: Grants, *, find: FindAgent, noted: Noted = not_noted) -> None:
+        self._noted = noted
         self._grants = grants
         self._find = find
 
@@ -104,11 +106,19 @@ class GrantsApi:
                     f"methods[{index}]",
                     f"is not an operation; name {', '.join(sorted(OPERATIONS))}",
                 )
-        given = await self._grants.give(agent, principal, methods=new.methods, by=call.caller.id)
+        given = await self._grants.give(
+            agent,
+            principal,
+            methods=new.methods,
+            by=call.caller.id,
+            also=self._noted(call.caller, "grant.give", agent, principal),
+        )
         return _view(given)
 
     async def _take(self, call: Call) -> None:
-        await self._grants.take(self._agent(call), call.path["principal"])
+        agent, principal = self._agent(call), call.path["principal"]
+        also = self._noted(call.caller, "grant.take", agent, principal)
+        await self._grants.take(agent, principal, also=also)
 
     def _agent(self, call: Call) -> str:
         handle = self._find(call.path["id"], call.caller)

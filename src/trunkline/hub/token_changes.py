@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from trunkline.hub.noted import Noted, not_noted
 from trunkline.hub.token_requests import (
     NewToken,
     Rotation,
@@ -12,6 +13,7 @@ from trunkline.hub.token_requests import (
     require_manager,
     view_of,
 )
+from trunkline.hub.token_values import Token
 from trunkline.hub.tokens import Issued, Listed, Tokens
 from trunkline.model.errors import Conflict, InvalidRequest, PermissionDenied, RouteNotFound
 from trunkline.model.principal import OPERATOR, Principal
@@ -33,9 +35,10 @@ class IssuedToken(Struct, frozen=True, kw_only=True, rename="camel"):
 class TokenChanges:
     """A caller sees its own tokens, an operator those of all. Others are like unknown ones."""
 
-    def __init__(self, tokens: Tokens, *, clock: Clock) -> None:
+    def __init__(self, tokens: Tokens, *, clock: Clock, noted: Noted = not_noted) -> None:
         self.tokens = tokens
         self._clock = clock
+        self._noted = noted
 
     async def create(self, new: NewToken, *, by: Principal) -> IssuedToken:
         """Raises InvalidParams, PermissionDenied, Conflict and StoreError."""
@@ -53,6 +56,7 @@ class TokenChanges:
             tenant=planned.tenant,
             expires_in_s=new.expires_in_seconds,
             created_by=by.id,
+            also=self._noted(by, "token.create", planned.principal, new.name),
         )
         return _shown(issued)
 
@@ -85,7 +89,17 @@ class TokenChanges:
             raise Conflict(
                 "This is the credential of the request itself; sign out, or use another one"
             )
-        await self.tokens.revoke(found.token.id)
+        await self._revoke(found.token, by)
+
+    async def revoke_any(self, name: str, *, by: Principal) -> str:
+        """The same for an operator on the machine, who has no session; returns the id."""
+        found = await self.find(name, by=by)
+        await self._revoke(found.token, by)
+        return found.token.id
+
+    async def _revoke(self, token: Token, by: Principal) -> None:
+        also = self._noted(by, "token.revoke", token.principal, token.id)
+        await self.tokens.revoke(token.id, also=also)
 
     async def rotate(self, name: str, rotation: Rotation, *, by: Principal) -> IssuedToken:
         """A program may rotate its own key whatever its scopes are, because the new one allows
@@ -114,6 +128,7 @@ class TokenChanges:
             token.id,
             overlap_s=rotation.overlap_seconds,
             expires_in_s=rotation.expires_in_seconds,
+            also=self._noted(by, "token.rotate", token.principal, token.id),
         )
         return _shown(issued)
 

@@ -60,9 +60,7 @@ class TokenCommands(Struct, frozen=True, kw_only=True):
         return TokenList(items=[*found[: given.limit]], has_more=len(found) > given.limit)
 
     async def revoke(self, given: NameToken) -> TokenView:
-        found = await self.changes.find(given.name, by=LOCAL_OPERATOR)
-        await self.changes.tokens.revoke(found.token.id)
-        return await self._view(found.token.id)
+        return await self._view(await self.changes.revoke_any(given.name, by=LOCAL_OPERATOR))
 
     async def rotate(self, given: RotateToken) -> IssuedToken:
         return await self.changes.rotate(given.name, given.rotation, by=LOCAL_OPERATOR)

@@ -123,13 +123,15 @@ class Tokens:
         expires_in_s: float | None = None,
         created_by: str = "",
         parent: str = "",
+        also: Sequence[Change] = (),
     ) -> Issued:
         """A new token of the principal.
 
         Its principal gets the `grants`, those of its `roles` (an owner calls its own agents, an
         operator all of them) and, with `reaches_open`, every agent that is open. `scopes`, `agents`
         and `methods` limit the token. A principal `token:NAME` has one active token at a time,
-        beside those that a rotation replaces. Raises Conflict and StoreError.
+        beside those that a rotation replaces. The changes of records in `also` are committed
+        together with the token. Raises Conflict and StoreError.
         """
         now_ms = self._clock.now_ms()
         text, token = self._new(
@@ -157,7 +159,7 @@ class Tokens:
         # go through the changes that all nodes follow.
         try:
             await self._changes.store.change(
-                *self._puts(token, expected=0), *await self._named(token)
+                *self._puts(token, expected=0), *await self._named(token), *also
             )
         except RecordConflict:
             raise _is_taken(name) from None
@@ -233,7 +235,7 @@ class Tokens:
         used = await self._changes.store.record(Key(USED, "", token.id))
         return Listed(token=token, used_ms=None if used is None else int(used.body))
 
-    async def revoke(self, token_id: str) -> Token:
+    async def revoke(self, token_id: str, *, also: Sequence[Change] = ()) -> Token:
         """When it returns, every node refuses the token, and those that were given for it. Raises
         RouteNotFound and StoreError."""
         token, record = await self._one(token_id)
@@ -243,6 +245,7 @@ class Tokens:
         # Also for one that is revoked already: another caller may still wait for the nodes.
         await self._changes.commit(
             *self._puts(revoked, expected=record.version),
+            *also,
             touched=[Touched("token", token_id)],
             restricts=True,
         )
@@ -278,7 +281,12 @@ class Tokens:
             after = found[-1].key
 
     async def rotate(
-        self, token_id: str, *, overlap_s: float = 0, expires_in_s: float | None = None
+        self,
+        token_id: str,
+        *,
+        overlap_s: float = 0,
+        expires_in_s: float | None = None,
+        also: Sequence[Change] = (),
     ) -> Issued:
         """A new token in place of one, which ends after `overlap_s`. The new one lives as long as
         the old one was given for, unless `expires_in_s` says otherwise. Raises RouteNotFound,
@@ -307,6 +315,7 @@ class Tokens:
                 replace(old, expires_ms=ends_ms, replaced_by=new.id), expected=record.version
             ),
             *self._puts(new, expected=0),
+            *also,
         ]
         if new.kind == "key" and new.principal.startswith(_SERVICE_PREFIX):
             service = Key(SERVICE, "", new.principal.removeprefix(_SERVICE_PREFIX))
