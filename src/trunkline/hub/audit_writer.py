@@ -164,7 +164,8 @@ class AuditWriter:
         self._since_flush += 1
         if self._since_flush == 1:
             self._woken.set()
-        elif self._since_flush == MAX_BATCH:
+        elif self._since_flush == 2 * MAX_BATCH:
+            # Attempts, and as many outcomes.
             self._full.set()
 
     async def _keep_writing(self) -> None:
