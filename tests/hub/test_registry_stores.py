@@ -10,7 +10,8 @@ import pytest
 from tests.hub.registry_world import HubWorld, made
 
 from trunkline.background import next_pass
-from trunkline.hub.agents import AgentRow, Tables, put, sealed
+from trunkline.hub.agent_tables import Tables, sealed
+from trunkline.hub.agents import AgentRow, put
 from trunkline.hub.registry import RETRY_S
 from trunkline.ports.records import Key, Put
 from trunkline.stores.postgres.store import PostgresStore

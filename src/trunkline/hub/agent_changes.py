@@ -10,19 +10,15 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from trunkline.config.problems import InvalidSettings, Problem, dotted
-from trunkline.hub.agents import (
-    AgentRow,
-    AgentValues,
+from trunkline.hub.agent_tables import (
     Tables,
-    changed_row,
-    check_handle,
     check_tables,
     masked,
-    may_know,
     published_table,
     sealed,
     tables_of,
 )
+from trunkline.hub.agents import AgentRow, AgentValues, changed_row, check_handle, may_know
 from trunkline.hub.registry import Registry
 from trunkline.model.errors import (
     ConfigError,

@@ -16,16 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.background import BackgroundTasks, next_pass
-from trunkline.hub.agents import (
-    KIND,
-    AgentRow,
-    is_same_agent,
-    published_table,
-    put,
-    record_key,
-    restricts,
-    row_of,
-)
+from trunkline.hub.agent_tables import published_table
+from trunkline.hub.agents import KIND, AgentRow, is_same_agent, put, record_key, restricts, row_of
 from trunkline.hub.changes import HubChanges, Touched
 from trunkline.hub.standing import AgentStanding, CardBlock
 from trunkline.model.errors import TrunklineError, Unavailable

@@ -8,28 +8,30 @@ from msgspec.structs import replace
 
 from trunkline.config.secret import Secret
 from trunkline.hub.agent_limits import AgentLimits, LimitsBody
+from trunkline.hub.agent_tables import (
+    Tables,
+    check_tables,
+    masked,
+    published_table,
+    sealed,
+    tables_of,
+)
 from trunkline.hub.agents import (
     AgentRow,
     AgentValues,
     Skill,
     Status,
-    Tables,
     Visibility,
     changed_row,
     check_handle,
-    check_tables,
     fits,
     is_listed,
     is_same_agent,
     isolation_note,
-    masked,
     may_know,
-    published_table,
     put,
     restricts,
     row_of,
-    sealed,
-    tables_of,
 )
 from trunkline.model.errors import InvalidParams
 from trunkline.model.principal import OPERATOR, Grant, Principal
