@@ -76,7 +76,7 @@ def check_still_serves(gateway: Gateway) -> None:
     assert "Traceback" not in gateway.stderr
 
 
-KEYS = pytest.mark.parametrize("key", [BOSS, LIMITED, ""], ids=["operator", "limited", "nobody"])
+KEYS = pytest.mark.parametrize("key", [BOSS, LIMITED, ""], ids=["operator", "limited", "anonymous"])
 
 
 @KEYS

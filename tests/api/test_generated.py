@@ -58,7 +58,7 @@ def test_every_schema_is_one_of_json_schema_and_takes_its_example(name: str) -> 
     schemas = OPENAPI["components"]["schemas"]
     schema = {"$ref": f"#/components/schemas/{name}", "components": {"schemas": schemas}}
     validator = jsonschema_rs.Draft202012Validator(schema)
-    if name != "Error":
+    if not name.startswith("Error"):
         validator.validate(example_of(schemas[name], schemas))
 
 
@@ -66,7 +66,7 @@ def test_every_schema_is_one_of_json_schema_and_takes_its_example(name: str) -> 
 def test_every_member_has_a_text(name: str) -> None:
     members = OPENAPI["components"]["schemas"][name].get("properties", {})
     bare = [member for member, schema in members.items() if "description" not in schema]
-    assert name == "Error" or bare == [], "write a text in src/trunkline/hub/api_texts.py"
+    assert bare == [], "write a text in src/trunkline/hub/api_texts.py"
 
 
 def test_every_parameter_has_a_text() -> None:

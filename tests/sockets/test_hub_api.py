@@ -55,7 +55,7 @@ async def test_a_body_in_pieces_is_read_to_its_end() -> None:
         await is_served(peer)
 
 
-async def test_a_body_that_does_not_come_is_refused_in_json_and_keeps_nobody_waiting() -> None:
+async def test_a_body_that_does_not_come_is_refused_in_json_and_lets_others_in() -> None:
     async with serving(hub()) as server:
         slow, other = await server.peer(), await server.peer()
         slow.send(head("POST", "/agents", f"{JSON}Content-Length: 100\r\n") + b"{")

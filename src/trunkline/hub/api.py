@@ -102,7 +102,7 @@ class Route(Struct, frozen=True, kw_only=True):
     # The type of those errors that a standard has in a form of its own, such as OAuth.
     error: type[Struct] | None = None
     # Statuses of errors beside those that every route may answer with, which `hub/openapi.py`
-    # names.
+    # names; `hub/api_errors.py` has their texts.
     errors: tuple[int, ...] = ()
     # For routes of standards that have other media types, such as forms of OAuth. Their handlers
     # read the body themselves.

@@ -56,6 +56,13 @@ class AccessToken(Struct, frozen=True, kw_only=True):
         return "AccessToken()"
 
 
+class OAuthRefusal(Struct, frozen=True, kw_only=True):
+    """RFC 6749, 5.2."""
+
+    error: str
+    error_description: str
+
+
 class OAuthForm(Struct, frozen=True, kw_only=True):
     """The fields of the body for client credentials."""
 
@@ -92,6 +99,7 @@ class OAuthTokenApi:
             body=OAuthForm,
             body_media_type=FORM,
             result=AccessToken,
+            error=OAuthRefusal,
             is_public=True,
             takes_credential=False,
         )
@@ -212,5 +220,5 @@ def _refusal(error: OAuthError) -> Response:
     if error.status == 401:
         # RFC 6749, 5.2: in the scheme that clients of this endpoint use.
         headers["WWW-Authenticate"] = 'Basic realm="trunkline"'
-    body = {"error": error.code, "error_description": error.message}
+    body = OAuthRefusal(error=error.code, error_description=error.message)
     return Response(msgspec.json.encode(body), error.status, headers, media_type="application/json")

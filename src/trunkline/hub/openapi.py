@@ -1,39 +1,23 @@
 """`document`: the OpenAPI 3.1 document of the hub, made of its table of routes."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from trunkline.hub.api import PREFIX, Route
+from trunkline.hub.api_errors import SCHEMAS, TYPES, refusal
 from trunkline.hub.api_input import INTEGERS, JSON
 from trunkline.hub.api_paths import parameter, parameters_of
 from trunkline.hub.api_texts import text_of
 
 Json: TypeAlias = dict[str, Any]
 
-_SCHEMAS: Final = "#/components/schemas/"
 # Every route may answer with these: the credential and the store are behind all of them.
 _ALWAYS: Final = (400, 401, 403, 404, 429, 503)
 _WITH_BODY: Final = (408, 413, 415)
 _CHANGES: Final = (409,)
-
-ERRORS: Final[Mapping[int, str]] = {
-    400: "A parameter or the body is wrong. `details` names the fields.",
-    401: "There is no credential, or it is unknown, expired or revoked.",
-    403: "The credential does not allow this.",
-    404: "Nothing of this name exists, or the caller may not know of it.",
-    405: "The address takes other methods; `Allow` has them.",
-    408: "The body came too slowly.",
-    409: "What the request assumes has changed meanwhile, or the name is taken.",
-    412: "The thing has changed since the version in `If-Match`.",
-    413: "The body is larger than 256 KB.",
-    415: "The body has another media type.",
-    429: "There were too many requests; try again after `Retry-After` seconds.",
-    500: "The gateway is at fault.",
-    503: "The gateway cannot serve this at the moment; try again after `Retry-After` seconds.",
-}
 
 _INTRODUCTION: Final = (
     "Manages the agents, credentials and limits of a Trunkline gateway. Names are in camelCase, "
@@ -43,73 +27,13 @@ _INTRODUCTION: Final = (
     "members are ignored; a member that is given twice is refused."
 )
 
-_ERROR: Final[Json] = {
-    "title": "Error",
-    "description": "A google.rpc.Status, as the HTTP+JSON binding of A2A 1.0 has it.",
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "status", "message", "details"],
-            "properties": {
-                "code": {"type": "integer", "description": "The status of HTTP."},
-                "status": {"type": "string", "description": "The code of google.rpc."},
-                "message": {"type": "string"},
-                "details": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "required": ["@type"],
-                        "properties": {
-                            "@type": {"type": "string"},
-                            "reason": {"type": "string"},
-                            "domain": {"type": "string"},
-                            "metadata": {
-                                "type": "object",
-                                "additionalProperties": {"type": "string"},
-                            },
-                            "fieldViolations": {
-                                "type": "array",
-                                "items": {
-                                    "type": "object",
-                                    "required": ["field", "description"],
-                                    "properties": {
-                                        "field": {"type": "string"},
-                                        "description": {"type": "string"},
-                                    },
-                                },
-                            },
-                        },
-                    },
-                },
-            },
-        }
-    },
-}
-_RETRY_AFTER: Final[Json] = {
-    "description": "Seconds after which to try again.",
-    "schema": {"type": "integer", "minimum": 0},
-}
-_HEADERS: Final[Mapping[int, Json]] = {
-    401: {
-        "WWW-Authenticate": {
-            "description": "The challenge of RFC 6750.",
-            "schema": {"type": "string"},
-        }
-    },
-    405: {"Allow": {"description": "The methods of the address.", "schema": {"type": "string"}}},
-    429: {"Retry-After": _RETRY_AFTER},
-    503: {"Retry-After": _RETRY_AFTER},
-}
-
 
 def document(routes: Iterable[Route], *, cookie: str, bearer_format: str) -> Json:
     """`cookie` is the name of the session cookie."""
     table = sorted(routes, key=lambda route: (route.path, _METHODS.index(route.method)))
     types = [kind for route in table for kind in _types(route)]
     schemas, components = msgspec.json.schema_components(
-        types, ref_template=f"{_SCHEMAS}{{name}}", schema_hook=_unknown
+        types, ref_template=f"{TYPES}{{name}}", schema_hook=_unknown
     )
     for schema in (*schemas, *components.values()):
         _bound_integers(schema)
@@ -132,8 +56,8 @@ def document(routes: Iterable[Route], *, cookie: str, bearer_format: str) -> Jso
         "tags": [{"name": name} for name in dict.fromkeys(map(tag_of, table))],
         "paths": paths,
         "components": {
-            "schemas": {"Error": _ERROR, **dict(sorted(components.items()))},
-            "responses": {name_of(status): _refusal(status) for status in _statuses(table)},
+            "schemas": {**SCHEMAS, **dict(sorted(components.items()))},
+            "responses": {name_of(status): refusal(status) for status in _statuses(table)},
             "securitySchemes": {
                 "bearer": {
                     "type": "http",
@@ -221,7 +145,7 @@ def _schema(kind: Any, by_type: Sequence[tuple[Any, Json]]) -> Json:
 
 def _name_of(schema: Json) -> str:
     """The name of a component; "" for a schema that is none."""
-    return str(schema.get("$ref", "")).removeprefix(_SCHEMAS)
+    return str(schema.get("$ref", "")).removeprefix(TYPES)
 
 
 def _operation(route: Route, by_type: Sequence[tuple[Any, Json]], components: Json) -> Json:
@@ -304,14 +228,14 @@ def _responses(route: Route, by_type: Sequence[tuple[Any, Json]]) -> Json:
 
 def _own_refusal(route: Route, status: int, by_type: Sequence[tuple[Any, Json]]) -> Json:
     """The refusal of a route for browsers, or of a standard with a form of its own."""
-    refusal = _refusal(status)
-    content: Json = dict(refusal["content"])
+    whole = refusal(status)
+    content: Json = dict(whole["content"])
     if route.on_error is not None:
         content = {**_PAGE["content"], **content}
     if route.error is not None:
         forms = [content[JSON]["schema"], _schema(route.error, by_type)]
         content[JSON] = {"schema": {"anyOf": forms}}
-    return {**refusal, "content": content}
+    return {**whole, "content": content}
 
 
 _REDIRECT: Final[Json] = {
@@ -334,13 +258,6 @@ def _success(route: Route, by_type: Sequence[tuple[Any, Json]]) -> Json:
     if 300 <= route.success < 400:
         return _REDIRECT
     return {"description": "Done; the answer is empty."}
-
-
-def _refusal(status: int) -> Json:
-    found: Json = {"description": ERRORS.get(status, "The request was refused.")}
-    if status in _HEADERS:
-        found["headers"] = _HEADERS[status]
-    return {**found, "content": {JSON: {"schema": {"$ref": f"{_SCHEMAS}Error"}}}}
 
 
 def _statuses(routes: Iterable[Route]) -> list[int]:
