@@ -105,3 +105,18 @@ async def test_a_private_agent_is_no_secret_to_its_own_audit() -> None:
         assert (await world.send("acme/echo", by="carol")).status == 404
         found = await report(world, agent)
         assert [each["deniedReason"] for each in found["recent"]] == ["not_found"]
+
+
+async def test_each_change_of_the_hub_is_a_row_with_the_one_who_made_it() -> None:
+    async with hub_world() as world:
+        agent = await world.create()
+        path = f"/agents/{agent['id']}"
+        answer = await world.call("PATCH", path, {"status": "draft"}, by="acme")
+        assert answer.status == 200
+        assert (await world.call("DELETE", path, by="dave")).status in (403, 404)
+        rows = [row for row in await flushed(world) if row.kind == "change"]
+        assert [(row.who, row.action) for row in rows] == [
+            ("user:operator", "create_agent"),
+            ("user:acme", "change_agent"),
+        ]
+        assert len({row.subject for row in rows}) == 1

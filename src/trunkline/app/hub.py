@@ -48,6 +48,7 @@ class Hub:
         self.settings = settings
         self.changes = HubChanges(clock)
         self.audit = AuditParts(settings.audit, clock=clock)
+        self.changes.note = self.audit.trail.noted_changes
         self.api = Api(
             identify=self._identify, on_refusal=self.audit.refused_by_api, realm="trunkline"
         )

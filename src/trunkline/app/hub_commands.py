@@ -18,6 +18,7 @@ from trunkline.app.hub import Hub
 from trunkline.app.operator_client import NotRunning, call_gateway
 from trunkline.clock import SystemClock
 from trunkline.hub import user_commands as users
+from trunkline.hub.acting import ON_THE_MACHINE, Acting, acting
 from trunkline.hub.agent_commands import AddAgent, ChangeAgent, ListAgents, NameAgent
 from trunkline.hub.token_commands import ExplainToken, ListTokens, NameToken, RotateToken
 from trunkline.hub.token_requests import NewToken
@@ -82,7 +83,13 @@ COMMANDS: Final[Mapping[str, Command]] = {
 def add_to(commands: OperatorCommands, hub: Hub) -> None:
     """Let a running gateway take the commands."""
     for name, command in COMMANDS.items():
-        commands.add(name, partial(command, hub))
+        commands.add(name, partial(_on_the_machine, name, command, hub))
+
+
+async def _on_the_machine(name: str, command: Command, hub: Hub, arguments: dict[str, Any]) -> Any:
+    """The command as that of an operator on the machine of the gateway, for the audit."""
+    acting.set(Acting(ON_THE_MACHINE, action=name))
+    return await command(hub, arguments)
 
 
 def run(
@@ -118,7 +125,7 @@ async def _run_alone(settings: Settings, name: str, arguments: dict[str, Any]) -
         hub = Hub(settings.hub, gateway=settings, base_url="", clock=clock)
         await hub.open_alone(store, settings)
         try:
-            return msgspec.to_builtins(await COMMANDS[name](hub, arguments))
+            return msgspec.to_builtins(await _on_the_machine(name, COMMANDS[name], hub, arguments))
         finally:
             await hub.close()
     finally:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from trunkline.hub.acting import Acting, acting
 from trunkline.hub.api_input import JSON, read_body, read_json, read_query
 from trunkline.hub.api_paths import RouteTable
 from trunkline.model.errors import (
@@ -159,6 +160,11 @@ class Api:
                 raise Unauthenticated(
                     "This address needs a credential: send it as 'Authorization: Bearer TOKEN'"
                 )
+            acting.set(
+                Acting(action=route.name)
+                if principal is None
+                else Acting(principal.id, principal.token, route.name)
+            )
             result = await route.handle(await _call(route, path, principal, request))
         except TrunklineError as error:
             self._tell(request, principal, error)

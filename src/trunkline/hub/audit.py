@@ -1,10 +1,12 @@
 """`AuditTrail`: turns what happens at the gateway into rows of the audit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from trunkline.hub.acting import acting
 from trunkline.hub.audit_rows import INTERRUPTED, OK, Row
 from trunkline.hub.audit_writer import AuditWriter
+from trunkline.hub.changes import Touched
 from trunkline.hub.redaction import Redaction
 from trunkline.model.calls import Refusal
 from trunkline.model.principal import Principal
@@ -123,6 +125,23 @@ class AuditTrail:
     ) -> tuple[Change, ...]:
         """The row of an administrative change, to commit together with it in the main store."""
         return (self.writer.put(self._change(actor, action, subject, detail)),)
+
+    def noted_changes(self, touched: Sequence[Touched]) -> Sequence[Change]:
+        """The rows of a change of the hub's records, by whoever makes it in this task."""
+        who = acting.get()
+        return [
+            self.writer.put(
+                Row(
+                    kind="change",
+                    at_ms=self._clock.now_ms(),
+                    who=who.who,
+                    token=who.token,
+                    action=who.action,
+                    subject=f"{each.kind} {each.id}",
+                )
+            )
+            for each in touched
+        ]
 
     def _change(self, actor: Principal | str, action: str, subject: str, detail: str) -> Row:
         who, token = (actor, "") if isinstance(actor, str) else (actor.id, actor.token)

@@ -58,6 +58,8 @@ class HubChanges:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._store: Store | None = None
+        # The rows of the audit to commit with a change.
+        self.note: Callable[[Sequence[Touched]], Sequence[Change]] = lambda _: ()
         self._follow: dict[str, Follow] = {}
         self._tell: Callable[[], None] = lambda: None
         self._is_shared = False
@@ -119,8 +121,10 @@ class HubChanges:
         Raises RecordConflict when a change itself expects another version, LimitReached, and
         StoreError.
         """
+        things = tuple(touched)
+        changes += tuple(self.note(things))
         # In a task, because a caller that leaves must not keep the node from following the change.
-        made = self._tasks.start(self._commit_and_follow(changes, tuple(touched)), name="change")
+        made = self._tasks.start(self._commit_and_follow(changes, things), name="change")
         error = await asyncio.shield(made)
         if error is not None:
             raise error
