@@ -37,7 +37,8 @@ async def test_an_operator_creates_and_revokes_tokens_of_a_running_gateway(make:
     created = token(gateway, "create", "ci", "--agent", "test/echo", "--expires", "1h")
     assert created.code == 0, created.err
     key = created.out.strip()
-    shown: dict[str, Any] = json.loads(token(gateway, "ls", "-o", "json").out)["items"][0]
+    words = ("ls", "--principal", "token:ci", "-o", "json")
+    shown: dict[str, Any] = json.loads(token(gateway, *words).out)["items"][0]
     async with http_client() as http:
         assert (await asked(http, gateway, key)).status_code == 200
         # As a service does it with curl: -u ID:KEY -d grant_type=client_credentials
