@@ -113,6 +113,33 @@ async def test_whoever_may_not_sign_up_does_not(world: World, account: dict[str,
     await refused(world, 403)
 
 
+@pytest.mark.parametrize(
+    "account",
+    [{"email": "ada@evil.example", "email_verified": False}, {"nickname": "ada"}, {"name": "ada"}],
+)
+async def test_a_name_that_everyone_may_choose_lets_no_one_in(
+    browsers: Browsers, account: dict[str, Any]
+) -> None:
+    clock = FakeClock()
+    async with (
+        oidc_server(lambda: clock.now_ms() / 1000) as provider,
+        sign_in_gateway(sign_in=settings(provider, sign_up=["ada"]), clock=clock) as gateway,
+    ):
+        provider.account = {"sub": "666", "name": "Mallory", **account}
+        await refused(World(gateway, provider, await browsers.at(gateway.url)), 403)
+
+
+async def test_an_account_with_a_name_that_is_listed_signs_up(browsers: Browsers) -> None:
+    clock = FakeClock()
+    async with (
+        oidc_server(lambda: clock.now_ms() / 1000) as provider,
+        sign_in_gateway(sign_in=settings(provider, sign_up=["ada"]), clock=clock) as gateway,
+    ):
+        browser = await browsers.at(gateway.url)
+        await browser.start()
+        assert (await browser.me()).json()["principal"] == "user:ada"
+
+
 async def test_an_operator_lets_a_person_in(world: World) -> None:
     from trunkline.hub.users import Identity
 

@@ -139,7 +139,9 @@ class SignIn:
                 ):
                     return known
                 return await self._users.sign_up(
-                    person.identity, account=person.account, display_name=person.display_name
+                    person.identity,
+                    account=person.account or person.nickname,
+                    display_name=person.display_name,
                 )
 
     async def code_for(self, user: User, program: Program) -> str:

@@ -259,6 +259,8 @@ def stand_in(kind: Any) -> object:
         return get_args(bare)[0]()
     if get_origin(bare) is tuple:
         return ()
+    if get_origin(bare) is dict:
+        return {}
     return "" if bare is str else None
 
 

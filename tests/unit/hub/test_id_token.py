@@ -86,6 +86,6 @@ def test_claims_of_another_type_count_as_missing() -> None:
     claims = claims_of(
         {"sub": "1", "name": 5, "email": "a@b.c", "email_verified": "true", "nickname": "ada"}
     )
-    assert (claims.subject, claims.name, claims.account) == ("1", "", "ada")
+    assert (claims.subject, claims.name, claims.nickname) == ("1", "", "ada")
     assert claims.email == "a@b.c"
     assert not claims.has_verified_email

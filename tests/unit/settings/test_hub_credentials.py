@@ -59,6 +59,7 @@ def test_valid_settings() -> None:
         (certificates(proxies=("10.0.0.5/24",)), "hub.client_certificates.trusted_proxies"),
         (certificates(proxies=()), "hub.client_certificates.trusted_proxies"),
         (certificates(name="a b"), "hub.client_certificates.principals"),
+        ({"client_certificates": {}}, "hub.client_certificates.trusted_proxies"),
     ],
 )
 def test_a_fault_names_its_key(hub: dict[str, Any], where: str) -> None:

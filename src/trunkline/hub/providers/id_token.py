@@ -15,6 +15,7 @@ _MAX_SUBJECT: Final = 255
 class Claims(Struct, frozen=True, kw_only=True):
     subject: str
     account: str = ""
+    nickname: str = ""
     name: str = ""
     email: str = ""
     has_verified_email: bool = False
@@ -65,7 +66,8 @@ def claims_of(tree: dict[str, Any]) -> Claims:
 
     return Claims(
         subject=text("sub"),
-        account=text("preferred_username") or text("nickname"),
+        account=text("preferred_username"),
+        nickname=text("nickname"),
         name=text("name"),
         email=text("email"),
         has_verified_email=tree.get("email_verified") is True,

@@ -113,13 +113,14 @@ class OidcProvider:
             raise self._distrusted("the callback names another issuer")
         tokens = await self._exchange(found, answer.code, flow, callback_url)
         claims = await self._checked(found, tokens.id_token, flow)
-        if not (claims.account or claims.name) and found.userinfo_endpoint and tokens.access_token:
+        if not (claims.account or claims.nickname or claims.name) and found.userinfo_endpoint and tokens.access_token:
             claims = await self._user_info(found, tokens.access_token, claims)
         email = claims.email if claims.has_verified_email else ""
         return Profile(
             identity=Identity(self._issuer, claims.subject),
-            account=claims.account or claims.email.partition("@")[0] or claims.name,
-            display_name=claims.name or claims.account,
+            account=claims.account,
+            nickname=claims.nickname or claims.email.partition("@")[0] or claims.name,
+            display_name=claims.name or claims.account or claims.nickname,
             verified_email=email,
         )
 

@@ -12,8 +12,11 @@ class Profile(Struct, frozen=True, kw_only=True):
     """A person at a provider elsewhere. Only `identity` tells people apart."""
 
     identity: Identity
-    # The name of the account, which the person may change there.
+    # The name of the account, which the person may change there. Empty where it has none.
     account: str
+    # A name that the person or an e-mail address elsewhere chose, for the login where the account has
+    # no name. It lets in no one, because everyone may have it.
+    nickname: str = ""
     display_name: str = ""
     # Empty unless the provider has verified it.
     verified_email: str = ""
