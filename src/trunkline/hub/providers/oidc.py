@@ -113,7 +113,11 @@ class OidcProvider:
             raise self._distrusted("the callback names another issuer")
         tokens = await self._exchange(found, answer.code, flow, callback_url)
         claims = await self._checked(found, tokens.id_token, flow)
-        if not (claims.account or claims.nickname or claims.name) and found.userinfo_endpoint and tokens.access_token:
+        if (
+            not (claims.account or claims.nickname or claims.name)
+            and found.userinfo_endpoint
+            and tokens.access_token
+        ):
             claims = await self._user_info(found, tokens.access_token, claims)
         email = claims.email if claims.has_verified_email else ""
         return Profile(

@@ -14,8 +14,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     identity: Identity
     # The name of the account, which the person may change there. Empty where it has none.
     account: str
-    # A name that the person or an e-mail address elsewhere chose, for the login where the account has
-    # no name. It lets in no one, because everyone may have it.
+    # For the login where the account has no name. Everyone may choose it, so it lets no one in.
     nickname: str = ""
     display_name: str = ""
     # Empty unless the provider has verified it.
