@@ -29,8 +29,8 @@ class _Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
             "Who becomes a user at the first sign-in: names of accounts at the provider (with "
             "OpenID Connect the claim `preferred_username`; name accounts only where people cannot "
             'choose it freely), `"@example.com"` for verified e-mail addresses of a domain, or '
-            '`"*"` for everyone who has an account there. Empty: only users that an operator has added '
-            "(`trunkline user add --provider`)."
+            '`"*"` for everyone who has an account there. Empty: only users that an operator has '
+            "added (`trunkline user add --provider`)."
         ),
     ] = ()
 
