@@ -40,8 +40,8 @@ STREAM_HEADERS: Final = (
 )
 
 
-# Code and text of each case, which is narrower than the class of its error. The names in the texts
-# are keys of the error's metadata.
+# Code and text of each case that OpenClaw knows, which is narrower than the class of its error. The
+# names in the texts are keys of the error's metadata.
 _CASES: Final = {
     Case.NOT_JSONRPC: (-32600, "Invalid JSON-RPC Request."),
     Case.EMPTY_BODY: (-32600, "Invalid JSON-RPC Request."),
@@ -67,7 +67,7 @@ _CASES: Final = {
 
 
 def error_of(error: Exception, version: Version) -> Error:
-    if isinstance(error, TrunklineError) and error.case is not None:
+    if isinstance(error, TrunklineError) and error.case in _CASES:
         code, text = _CASES[error.case]
         return Error(code, text.format_map(_facts(error)))
     match error:

@@ -50,8 +50,14 @@ def test_every_case_has_its_words(case: Case, code: int, message: str) -> None:
 
 
 def test_no_case_is_without_words() -> None:
-    for case in Case:
+    # OpenClaw has no grants.
+    for case in set(Case) - {Case.NOT_GRANTED}:
         assert said(model.CallerError("ours", metadata=FACTS, case=case)).message != "ours"
+
+
+def test_a_missing_grant_is_said_as_everywhere() -> None:
+    error = model.PermissionDenied("This credential may not", case=Case.NOT_GRANTED)
+    assert said(error) == said(model.PermissionDenied("This credential may not"))
 
 
 @pytest.mark.parametrize(
