@@ -1,6 +1,6 @@
 import pytest
 
-from trunkline.engine.access import check_granted, is_unrestricted, why_denied
+from trunkline.engine.access import check_granted, is_unrestricted, reaches, why_denied
 from trunkline.model.calls import Operation
 from trunkline.model.errors import PermissionDenied
 from trunkline.model.principal import ANONYMOUS, EVERYTHING, Grant, Principal
@@ -66,3 +66,36 @@ def test_only_a_grant_for_everything_is_unrestricted() -> None:
     assert is_unrestricted(Principal(id="a", grants=(Grant("acme/*"), Grant("*"))))
     assert not is_unrestricted(Principal(id="a", grants=(Grant("*", READS), Grant("acme/*"))))
     assert not is_unrestricted(Principal(id="a"))
+
+
+def test_an_open_agent_is_for_those_who_reach_open_ones() -> None:
+    anyone = Principal(id="user:ana", reaches_open=True)
+    nobody = Principal(id="token:ci")
+    assert why_denied(anyone, "acme/rust", "SendMessage", is_open=True) is None
+    assert why_denied(anyone, "acme/rust", "SendMessage") is not None
+    assert why_denied(nobody, "acme/rust", "SendMessage", is_open=True) is not None
+    assert reaches(anyone, "acme/rust", is_open=True)
+    assert not reaches(anyone, "acme/rust", is_open=False)
+    assert not reaches(nobody, "acme/rust", is_open=True)
+
+
+def test_a_credential_is_limited_to_what_it_was_made_for() -> None:
+    within = (Grant("acme/rust", READS),)
+    limited = Principal(id="user:ana", grants=EVERYTHING, reaches_open=True, within=within)
+    for is_open in (False, True):
+        assert why_denied(limited, "acme/rust", "GetTask", is_open=is_open) is None
+        refused = why_denied(limited, "acme/rust", "SendMessage", is_open=is_open)
+        assert refused is not None
+        assert refused.reason == "operation_not_granted"
+        assert why_denied(limited, "acme/go", "GetTask", is_open=is_open) is not None
+        assert reaches(limited, "acme/rust", is_open=is_open)
+        assert not reaches(limited, "acme/go", is_open=is_open)
+    assert not is_unrestricted(limited)
+    assert is_unrestricted(Principal(id="user:ana", grants=EVERYTHING, within=EVERYTHING))
+
+
+def test_a_limit_gives_nothing_that_the_principal_has_not() -> None:
+    limited = Principal(id="token:ci", grants=(Grant("acme/rust"),), within=EVERYTHING)
+    assert why_denied(limited, "acme/rust", "SendMessage") is None
+    assert why_denied(limited, "acme/go", "SendMessage") is not None
+    assert not is_unrestricted(limited)

@@ -56,3 +56,12 @@ def test_errors_tell_a_client_what_to_do_next() -> None:
     assert WrongHttpMethod("no", allow="GET").allow == "GET"
     assert TooManyRequests("no", retry_after_s=5).retry_after_s == 5
     assert Unavailable("no", retry_after_s=7).retry_after_s == 7
+
+
+def test_a_reached_limit_names_its_record() -> None:
+    assert errors.LimitReached("too many", key="budget").key == "budget"
+
+
+def test_a_refused_credential_differs_from_a_missing_one() -> None:
+    assert not errors.Unauthenticated("none").has_credential
+    assert errors.Unauthenticated("wrong", has_credential=True).has_credential

@@ -17,7 +17,18 @@ from trunkline.model.card import (
     AgentSkill,
 )
 from trunkline.model.errors import InvalidParams
-from trunkline.model.values import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
+from trunkline.model.events import Entry
+from trunkline.model.values import (
+    Artifact,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
 from trunkline.protocol import cards
 from trunkline.protocol.cards import Shape
 from trunkline.protocol.dialects import dialects_for
@@ -183,3 +194,39 @@ def test_h06_only_a_client_that_names_no_form_gets_it() -> None:
     shape = Shape(unstated=STYLE.of)
     assert json.loads(cards.encode(CARD, "hybrid", shape)) == STYLE.of(CARD)
     assert cards.encode(CARD, "1.0", shape) == cards.encode(CARD, "1.0")
+
+
+def streamed(entry: Entry) -> Any:
+    return json.loads(b"".join(HUB.event(entry)))
+
+
+def test_h12_a_stream_has_whole_tasks_in_the_form_of_the_hub() -> None:
+    value = task(TaskState.WORKING)
+    stored = msgspec.json.encode(value)
+    assert json.loads(b"".join(HUB.streamed_task(stored))) == {"task": shown(value)}
+    assert streamed(Entry.of(1, value)) == {"task": shown(value)}
+
+
+def test_h12_a_status_in_a_stream_has_a_state_without_a_prefix() -> None:
+    status = TaskStatus(
+        state=TaskState.FAILED,
+        message=said(Part(text="agent channel offline")),
+        timestamp="2026-05-07T12:00:01.000Z",
+    )
+    update = TaskStatusUpdateEvent(task_id="t", context_id="m1", status=status)
+    shown_update = streamed(Entry.of(2, update))["statusUpdate"]
+    assert shown_update["taskId"] == "t"
+    assert shown_update["status"]["state"] == "FAILED"
+    assert shown_update["status"]["message"]["parts"] == [{"text": "agent channel offline"}]
+
+
+def test_an_artifact_in_a_stream_is_that_of_a2a() -> None:
+    artifact = Artifact(artifact_id="a", parts=(Part(text="x"),))
+    update = TaskArtifactUpdateEvent(task_id="t", context_id="m1", artifact=artifact)
+    entry = Entry.of(3, update)
+    assert b"".join(HUB.event(entry)) == b"".join(V1.event(entry))
+
+
+def test_a_sent_task_is_not_wrapped() -> None:
+    value = task(TaskState.COMPLETED)
+    assert json.loads(b"".join(HUB.sent_task(msgspec.json.encode(value)))) == shown(value)

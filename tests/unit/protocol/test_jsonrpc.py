@@ -269,3 +269,17 @@ def test_the_form_of_a_method_may_not_count() -> None:
     with pytest.raises(Rejected) as refusal:
         jsonrpc.decode(request(method="GetTask"), stated=None, names=strict)
     assert isinstance(refusal.value.error, VersionNotSupported)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_one"),
+    [
+        (b'{"jsonrpc":"2.0","method":"SendMessage","params":{"anything":1}}', True),
+        (b'{"jsonrpc":"2.0"', False),
+        (b"[]", False),
+        (b'"text"', False),
+        (b'{"method":"\xff"}', False),
+    ],
+)
+def test_an_envelope_of_a_request_is_told_apart(body: bytes, is_one: bool) -> None:
+    assert jsonrpc.is_request(body) is is_one

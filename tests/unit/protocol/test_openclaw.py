@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from trunkline.model import errors as model
@@ -120,3 +122,13 @@ def test_modes_that_do_not_meet_are_listed() -> None:
 )
 def test_what_is_of_jsonrpc_has_the_status_200(error: Exception, status: int) -> None:
     assert openclaw.http_status(error) == status
+
+
+def test_the_errors_of_an_account_name_it() -> None:
+    for body, code in (
+        (openclaw.not_running("main"), "A2A_ACCOUNT_NOT_RUNNING"),
+        (openclaw.not_found("main"), "A2A_ROUTE_NOT_FOUND"),
+    ):
+        error = json.loads(body)["error"]
+        assert error["code"] == code
+        assert error["details"] == {"channel": "a2a", "accountId": "main"}
