@@ -157,6 +157,28 @@ async def test_owners_choose_among_the_backends_that_the_operator_allows() -> No
         assert (await world.call("PATCH", path, stored, by="operator")).status == 200
 
 
+@pytest.mark.parametrize("kind", ["a2a", "openai"])
+async def test_agents_of_owners_call_no_private_address(kind: str) -> None:
+    calls = 0
+
+    async def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal calls
+        calls += 1
+        writer.close()
+
+    server = await asyncio.start_server(count, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    backend: dict[str, Any] = {"kind": kind, "public_only": False}
+    backend |= {"url": url} if kind == "a2a" else {"base_url": url, "model": "m", "attempts": 1}
+    async with server, hub_world(hub={"owner_backends": [kind]}) as world:
+        agent = await world.create(by="acme", slug="owned", backend=backend)
+        assert agent["backend"]["public_only"] is True
+        sent = await world.send("acme/owned")
+        assert (sent.status, b"TASK_STATE_FAILED" in sent.body, calls) == (200, True, 0)
+        agent = await world.create(by="operator", slug="internal", backend=backend)
+        assert agent["backend"]["public_only"] is False
+
+
 async def test_owners_use_no_backend_without_the_setting() -> None:
     async with hub_world() as world:
         refused = await world.call("POST", "/agents", ECHO, by="acme")

@@ -13,6 +13,7 @@ from trunkline.config.problems import InvalidSettings, Problem, dotted
 from trunkline.hub.agent_tables import (
     Tables,
     check_tables,
+    confined,
     masked,
     published_table,
     sealed,
@@ -160,7 +161,7 @@ class AgentChanges(Struct, frozen=True, kw_only=True):
         if has_tables:
             before = tables_of(base)
             given = Tables(
-                before.backend if values.backend is UNSET else values.backend,
+                before.backend if values.backend is UNSET else confined(values.backend, by=by),
                 before.settings if values.settings is UNSET else values.settings,
             )
             check_tables(

@@ -60,6 +60,11 @@ _FOR_OWNERS: Final = frozenset(
         "streaming",
     )
 )
+# Keys of backends that lead out of the agent itself: `tools` calls the targets of the gateway with
+# their credentials, and `turn_log` is a file of the machine.
+_OF_OPERATORS: Final = frozenset(("tools", "turn_log"))
+# Kinds that call the URL they are given, and take the key `public_only`.
+_CALLING: Final = frozenset(("a2a", "openai"))
 
 
 class Tables(Struct, frozen=True):
@@ -128,8 +133,18 @@ def check_tables(tables: Tables, *, by: Principal, owner_backends: Sequence[str]
             f"only operators may use this kind of backend; others may use: {allowed} (the key "
             "hub.owner_backends of the gateway)",
         )
+    if foreign := sorted(_OF_OPERATORS.intersection(tables.backend)):
+        raise InvalidParams.at(f"backend.{foreign[0]}", "only operators may set this key")
     if foreign := sorted(set(tables.settings) - _FOR_OWNERS):
         raise InvalidParams.at(f"settings.{foreign[0]}", "only operators may set this key")
+
+
+def confined(backend: Table, *, by: Principal) -> Table:
+    """The backend as this caller may have it: an owner makes the gateway call no address that only
+    the gateway can reach."""
+    if OPERATOR in by.roles or backend.get("kind") not in _CALLING:
+        return backend
+    return {**backend, "public_only": True}
 
 
 def _masked(value: Any, path: str) -> Iterator[str]:

@@ -57,7 +57,12 @@ class Authorization:
             self._client = target.credentials
             # A client of its own, so that no card can lead to the token endpoint, which may be
             # private.
-            self._http = HttpClient(Guard.of(self._client.token_url), network=network)
+            guard = Guard.of(
+                self._client.token_url,
+                allow_private=target.allow_private,
+                public_only=target.public_only,
+            )
+            self._http = HttpClient(guard, network=network)
         self.needs_token = self._client is not None
         self._token = ""
         self._renew_at = 0.0

@@ -34,7 +34,12 @@ def guard_of(target: Target) -> Guard:
     Raises InvalidTarget.
     """
     try:
-        return Guard.of(target.url, *target.trusted_origins, allow_private=target.allow_private)
+        return Guard.of(
+            target.url,
+            *target.trusted_origins,
+            allow_private=target.allow_private,
+            public_only=target.public_only,
+        )
     except BadPeerAnswer:
         raise InvalidTarget(f'"{target.url[:200]}" is not the url of an agent') from None
 

@@ -74,6 +74,8 @@ class Target(Struct, frozen=True, kw_only=True):
     trusted_origins: tuple[str, ...] = ()
     # For development: let the card name any private address.
     allow_private: bool = False
+    # Whether `url` and the token endpoint must be public, too.
+    public_only: bool = False
     # For a call without a timeout of its own; None: that of the limits.
     timeout_s: float | None = None
     # Called instead of the interfaces in the card.

@@ -241,6 +241,9 @@ def test_every_wrong_value_is_named() -> None:
         (Tables({"kind": "echo"}, {"default": True}), OPERATORS, "settings.default"),
         (Tables({"kind": "echo"}, {"backend": {}}), OPERATORS, "settings.backend"),
         (Tables({"kind": "echo", "a": [{"b": "***"}]}), OPERATORS, r"backend.a\[0\].b"),
+        (Tables({"kind": "echo", "tools": []}), OWNER, "backend.tools"),
+        (Tables({"kind": "echo", "turn_log": "x"}), OWNER, "backend.turn_log"),
+        (Tables({"kind": "echo", "tools": []}), OPERATORS, ""),
     ],
 )
 def test_what_callers_may_put_into_the_tables(tables: Tables, by: Principal, says: str) -> None:

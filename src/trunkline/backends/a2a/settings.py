@@ -30,6 +30,13 @@ class A2aBackend(BackendTable, frozen=True, kw_only=True, tag="a2a"):
     headers: Headers = field(default_factory=dict)
     credentials: Credentials = None
     trusted_origins: TrustedOrigins = ()
+    public_only: Annotated[
+        bool,
+        doc(
+            "Call no private address, such as one of this network. The hub sets it for agents "
+            "whose backend an owner chose."
+        ),
+    ] = False
     timeout_s: Annotated[
         float,
         doc(

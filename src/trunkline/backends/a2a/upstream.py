@@ -52,5 +52,6 @@ def upstream_target(settings: A2aBackend, *, allow_private: bool) -> Target:
         credentials=credentials_of(settings.credentials),
         trusted_origins=settings.trusted_origins,
         allow_private=allow_private,
+        public_only=settings.public_only,
         timeout_s=settings.timeout_s,
     )

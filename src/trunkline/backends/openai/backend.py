@@ -35,10 +35,15 @@ class OpenAIBackend(TurnTaskBackend["Turn"]):
     """An agent that is a model with an OpenAI-compatible server."""
 
     def __init__(
-        self, settings: OpenAISettings, *, clock: Clock, tools: Sequence[TurnTool] = ()
+        self,
+        settings: OpenAISettings,
+        *,
+        clock: Clock,
+        tools: Sequence[TurnTool] = (),
+        allow_private: bool = False,
     ) -> None:
         super().__init__("openai")
-        self._client = ModelClient(settings, tools, clock)
+        self._client = ModelClient(settings, tools, clock, allow_private=allow_private)
 
     def turn_task(self, turn: TurnRequest) -> "Turn":
         return Turn(turn, self.tasks, self._client)
@@ -142,4 +147,6 @@ def make(settings: OpenAISettings, resources: Resources) -> OpenAIBackend:
     if missing:
         raise GatewayBug(f"tools were not made: {', '.join(missing)}")
     tools = [resources.tools[name] for name in settings.tools]
-    return OpenAIBackend(settings, clock=resources.clock, tools=tools)
+    return OpenAIBackend(
+        settings, clock=resources.clock, tools=tools, allow_private=resources.allow_private
+    )

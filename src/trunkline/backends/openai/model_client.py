@@ -36,10 +36,21 @@ _END_S: Final = 1.0
 
 
 class ModelClient:
-    def __init__(self, settings: OpenAIBackend, tools: Sequence[TurnTool], clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: OpenAIBackend,
+        tools: Sequence[TurnTool],
+        clock: Clock,
+        *,
+        allow_private: bool = False,
+    ) -> None:
         self.settings = settings
         self.tools = tools
-        self._http = HttpClient(Guard.of(settings.base_url))
+        self._http = HttpClient(
+            Guard.of(
+                settings.base_url, allow_private=allow_private, public_only=settings.public_only
+            )
+        )
         self._clock = clock
         self._limits = Limits(connect_s=settings.connect_s, idle_s=settings.idle_s)
 

@@ -23,6 +23,13 @@ class OpenAIBackend(BackendTable, frozen=True, kw_only=True, tag="openai"):
     headers: Annotated[
         dict[str, Secret], doc("Headers for every request. Their values are treated as secrets.")
     ] = field(default_factory=dict)
+    public_only: Annotated[
+        bool,
+        doc(
+            "Call no private address, such as one of this network. The hub sets it for agents "
+            "whose backend an owner chose."
+        ),
+    ] = False
     system_prompt: Annotated[str, doc("Instructions that precede the conversation.")] = ""
     temperature: Annotated[
         Annotated[float, Meta(ge=0)] | None,

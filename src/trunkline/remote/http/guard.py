@@ -19,15 +19,22 @@ _THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", ":
 
 
 class Guard(Struct, frozen=True, kw_only=True):
-    """`allow_private` lets learned origins be private as well; for development."""
+    """`allow_private` lets learned origins be private as well; for development. `public_only` lets
+    not even configured ones be private, because a person without rights on this network configured
+    them."""
 
     configured: frozenset[Origin] = frozenset()
     allow_private: bool = False
+    public_only: bool = False
 
     @classmethod
-    def of(cls, *urls: str, allow_private: bool = False) -> "Guard":
+    def of(cls, *urls: str, allow_private: bool = False, public_only: bool = False) -> "Guard":
         """For the origins of configured URLs. Raises BadPeerAnswer for an invalid URL."""
-        return cls(configured=frozenset(map(origin_of, urls)), allow_private=allow_private)
+        return cls(
+            configured=frozenset(map(origin_of, urls)),
+            allow_private=allow_private,
+            public_only=public_only,
+        )
 
     def knows(self, origin: Origin) -> bool:
         """Whether it is configured, so that credentials may be sent there."""
@@ -46,9 +53,9 @@ class Guard(Struct, frozen=True, kw_only=True):
         Any, not all: a name that leads to a public and to a private address is an attempt to
         get past a check of the first one.
         """
-        if self.allow_private or origin in self.configured:
+        if self.allow_private or (origin in self.configured and not self.public_only):
             return
-        must_be_here = self._is_other_name(origin)
+        must_be_here = not self.public_only and self._is_other_name(origin)
         for address in addresses:
             if must_be_here:
                 kind = "" if is_this_machine(address) else "not this machine"
