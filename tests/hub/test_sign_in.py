@@ -330,6 +330,8 @@ async def test_other_sites_cannot_sign_out(
     [
         # Every browser states where a form comes from.
         ({}, 403),
+        # Another service below the same domain.
+        ({"Sec-Fetch-Site": "same-site"}, 403),
         # Behind a proxy that hands on another Host.
         ({"Origin": "https://gateway.example"}, 303),
         ({"Origin": "https://gateway.example", "Sec-Fetch-Site": "cross-site"}, 403),
