@@ -125,7 +125,9 @@ def test_errors_of_our_own(
 
 def test_every_error_for_callers_has_a_row() -> None:
     listed = {type(row[0]) for row in [*A2A, *OWN]}
-    assert set(model.CallerError.__subclasses__()) <= listed
+    # Features have errors of other standards, which they answer themselves.
+    own = {each for each in model.CallerError.__subclasses__() if each.__module__ == model.__name__}
+    assert own <= listed
 
 
 @pytest.mark.parametrize("error", INTERNAL, ids=_name)
