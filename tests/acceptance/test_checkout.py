@@ -38,6 +38,7 @@ def test_the_environment_knows_what_the_extras_need(tmp_path: Path) -> None:
     (info,) = packages.glob("*.dist-info")
     project = Distribution.at(info)
     assert project.metadata.get_all("Provides-Extra") == [
+        "hub",
         "mcp",
         "openclaw",
         "postgres",
