@@ -10,6 +10,7 @@ import argparse
 import os
 import statistics
 import sys
+from collections.abc import Collection
 
 from bench import cores
 from bench.cases import CASES
@@ -37,9 +38,12 @@ def gateway(url: str) -> Server:
     )
 
 
-def measure(targets: dict[str, Target], scale: Scale) -> dict[str, dict[str, list[float]]]:
+def measure(
+    targets: dict[str, Target], scale: Scale, names: Collection[str]
+) -> dict[str, dict[str, list[float]]]:
+    """The CPU of each case of these names at each target, measured in turns."""
     figures: dict[str, dict[str, list[float]]] = {}
-    cases = [case for case in CASES if case.name in MEASURED]
+    cases = [case for case in CASES if case.name in names]
     for number in range(scale.rounds + 1):
         for case in cases:
             for name, target in targets.items():
@@ -65,7 +69,7 @@ def main() -> int:
                 "a2a-sdk alone": upstream,
                 "the gateway, own agent": fleet.start(by_name["trunkline"]),
             }
-            figures = measure(targets, QUICK if options.quick else FULL)
+            figures = measure(targets, QUICK if options.quick else FULL, MEASURED)
         finally:
             os.unlink(bridge.arguments[-1])
     for name, by_target in figures.items():

@@ -18,9 +18,8 @@ from dataclasses import replace
 from typing import Any
 
 from bench import cores
-from bench.cases import CASES
-from bench.cases.case import FULL, QUICK, Scale
-from bench.figures import CPU_US
+from bench.bridge import measure
+from bench.cases.case import FULL, QUICK
 from bench.fleet import RESULTS, Fleet
 from bench.servers import Server
 from bench.target import Target
@@ -91,18 +90,6 @@ def with_token(target: Target) -> Target:
     return replace(target, server=called)
 
 
-def measure(targets: dict[str, Target], scale: Scale) -> dict[str, dict[str, list[float]]]:
-    figures: dict[str, dict[str, list[float]]] = {}
-    cases = [case for case in CASES if case.name in MEASURED]
-    for number in range(scale.rounds + 1):
-        for case in cases:
-            for name, target in targets.items():
-                figure = case.run(target, scale)[CPU_US]
-                if number:  # the first round warms up
-                    figures.setdefault(case.name, {}).setdefault(name, []).append(figure)
-    return figures
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.hub")
     parser.add_argument("--quick", action="store_true", help="few calls, one round")
@@ -123,7 +110,7 @@ def main() -> int:
                 "hub, anonymous": by_hub,
                 "hub, token": with_token(by_hub),
             }
-            figures = measure(targets, QUICK if options.quick else FULL)
+            figures = measure(targets, QUICK if options.quick else FULL, MEASURED)
     finally:
         for each in (plain, hub):
             os.unlink(each.arguments[-1])

@@ -58,7 +58,7 @@ class Count(Struct, frozen=True):
 
 
 class Asker(Struct, frozen=True):
-    """The caller of a message, by whom budgets are divided."""
+    """The caller of a message: each caller has a budget of its own."""
 
     caller: str
     # The public id of the credential; empty for one without a name of its own.

@@ -79,7 +79,7 @@ class SignIn:
         self._limits.request(source, self._clock.monotonic())
 
     def check_providers(self) -> None:
-        """Raises Unavailable where nobody can sign in."""
+        """Raises Unavailable where no way to sign in is configured."""
         if not self.providers:
             raise Unavailable(
                 "This gateway has no sign-in. Set passwords = true in [hub.sign_in], or add a "

@@ -216,7 +216,7 @@ class Users:
             login = name if number == 1 else f"{name}-{number}"
             if folded(login) in RESERVED or await self._found(login) is not None:
                 continue
-            # Agents of a team may have this owner, whom an account elsewhere must not become.
+            # A team may own agents under this name, which an account elsewhere must not take.
             if self._is_owner(login):
                 continue
             user = User(

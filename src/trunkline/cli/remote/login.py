@@ -74,7 +74,7 @@ def login(
     try:
         session = asyncio.run(_sign_in(base, opens_browser=browser, timeout_s=timeout))
     except TimeoutError:
-        complain(f"nobody has signed in within {timeout:g} s.")
+        complain(f"the sign-in was not completed within {timeout:g} s.")
         return Exit.TIMEOUT
     except _Refused as error:
         complain(str(error))

@@ -247,7 +247,7 @@ class OidcProvider:
             extra={"provider": self.name, "reason": reason},
         )
         return PermissionDenied(
-            "The answer of the sign-in provider cannot be trusted, so nobody is signed in; the log "
+            "The answer of the sign-in provider cannot be trusted, so the sign-in failed; the log "
             "of the gateway has the reason"
         )
 
