@@ -12,6 +12,7 @@ import pytest
 from tests.runtime.stores import DURABLE, STORES, MakeStore
 from tests.runtime.world import SCOPE, World, world
 
+from trunkline.engine.gateway_texts import AGENT_FAILED
 from trunkline.model.errors import StoreError
 from trunkline.model.large_values import MARK, SLICE_BYTES, referred_ids
 from trunkline.model.outputs import Final, Output, Question, Text
@@ -19,7 +20,6 @@ from trunkline.model.values import Artifact, Message, Part, Task, TaskState, tex
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.store import Append, Settled
 from trunkline.runtime.large_append_turns import LARGE_APPEND_BYTES
-from trunkline.runtime.recorder import AGENT_FAILED
 from trunkline.stores.large_appends import Submit
 from trunkline.stores.memory import LargeValues, MemoryStore
 from trunkline.stores.sqlite import SqliteStore

@@ -40,6 +40,8 @@ from trunkline.model.profile import Profile
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.ports.directory import Listing, Standing
+from trunkline.ports.tools import TurnTool
+from trunkline.routing.callees import Callee
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.runtime import Runtime
 from trunkline.server import logs
@@ -77,8 +79,11 @@ class AgentDirectory:
         application: Application,
         clock: Clock,
         on_change: Callable[[Settings], None],
+        tools_of: Callable[[AgentSettings], Mapping[str, TurnTool]],
     ) -> None:
-        """`on_change` is called with the settings in force after each change."""
+        """`on_change` is called with the settings in force after each change. `tools_of` returns
+        the tools with which an agent calls others of the gateway."""
+        self._tools_of = tools_of
         # The settings in force, with the agents that are published now.
         self.settings = settings
         # The running accounts of the channel `a2a`, by their ids.
@@ -111,6 +116,22 @@ class AgentDirectory:
 
     def list(self) -> Sequence[Listing]:
         return [_listing(entry, self.base_url) for entry in self._entries.values()]
+
+    def callee(self, name: str) -> Callee | None:
+        """The agent with the handle, or the only one with the slug, but for case."""
+        entry = self._entries.get(name)
+        if entry is None:
+            whole = "/" in name
+            found = [
+                entry
+                for handle, entry in self._entries.items()
+                if name == folded(handle if whole else handle.partition("/")[2])
+            ]
+            entry = found[0] if len(found) == 1 else None
+        return None if entry is None else _callee(entry)
+
+    def callees(self) -> Sequence[Callee]:
+        return [_callee(entry) for entry in self._entries.values()]
 
     async def close(self) -> None:
         """Ask no backend any more whether it is there."""
@@ -353,7 +374,7 @@ class AgentDirectory:
         standing: Standing | None = None,
     ) -> _Entry:
         own = settings.agents[handle]
-        tools = model_tools(own, settings)
+        tools = model_tools(own, settings) | dict(self._tools_of(own))
         resources = resources_for(own, settings, clock=self._clock, code=code, tools=tools)
         agent = _published(handle, own, make_backend(own, resources), code)
         # While it is private, its endpoints let no caller in as one who is merely signed in.
@@ -441,6 +462,16 @@ class AgentDirectory:
         self.settings = settings
         if not self._is_publishing_many:
             self._on_change(settings)
+
+
+def _callee(entry: _Entry) -> Callee:
+    standing = entry.standing
+    return Callee(
+        agent=entry.agent,
+        service=entry.runtime.service,
+        skills=tuple([skill.id for skill in entry.endpoints[0].card.skills]),
+        is_private=standing is not None and standing.is_private,
+    )
 
 
 def _listing(entry: _Entry, base_url: str) -> Listing:

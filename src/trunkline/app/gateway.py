@@ -15,6 +15,7 @@ from trunkline.app.endpoints import Endpoints
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
 from trunkline.app.openclaw_channel import Channel
+from trunkline.app.routing import GatewayRouting
 from trunkline.app.runtimes import Runtimes
 from trunkline.clock import SystemClock
 from trunkline.model.errors import ConfigError
@@ -37,17 +38,19 @@ class Gateway(Struct, frozen=True, kw_only=True):
     runtimes: Runtimes
     directory: AgentDirectory
     channel: Channel
+    routing: GatewayRouting
     hub: Hub | None
 
     async def open(self) -> None:
         """Raises StoreError; nothing is open then."""
         await self.runtimes.open()
-        if self.hub is not None:
-            try:
+        try:
+            if self.hub is not None:
                 await self.hub.open(self.runtimes, self.settings)
-            except BaseException:
-                await self.close()
-                raise
+            await self.routing.routing.open()
+        except BaseException:
+            await self.close()
+            raise
 
     async def first_admin_token(self) -> str:
         """A token that manages the hub; empty unless the hub is new and has no operator. Raises
@@ -68,6 +71,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
         if self.hub is not None:
             await self.hub.close()
         await self.runtimes.close()
+        await self.routing.routing.close()
 
     @property
     def settings(self) -> Settings:
@@ -110,19 +114,19 @@ def build(
         hub = Hub(settings.hub, gateway=settings, base_url=base_url, clock=clock)
         authenticators = (*hub.authenticators, *authenticators)
         gate = hub.gate
+    routing = GatewayRouting(clock=clock, open_main=lambda: runtimes.main_store())
+    due_kinds = [] if hub is None else [*hub.due_kinds()]
     runtimes = Runtimes(
         main=settings.store,
         server=server,
         clock=clock,
         times=settings.cluster.times,
         gate=gate,
-        due_kinds=() if hub is None else hub.due_kinds(),
+        due_kinds=[*due_kinds, *routing.routing.due_kinds()],
         gateway=_name(base_url),
         credentials=None if hub is None else hub.turn_credentials.of,
+        rejoins=routing.routing.rejoins,
     )
-    if hub is not None:
-        # The hub needs the main store, also if no agent of the configuration uses it.
-        _ = runtimes.at(settings.store, adopting=settings.adopting_agent(settings.store))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -152,7 +156,10 @@ def build(
         application=front.application,
         clock=clock,
         on_change=front.agents_changed,
+        tools_of=routing.tools_of,
     )
+    # The hub and calls need the main store, also if no agent of the configuration uses it.
+    routing.connect(directory, runtimes, settings)
     for handle, agent in settings.agents.items():
         if not agent.unavailable:
             directory.prepare(handle, code.get(handle))
@@ -163,6 +170,7 @@ def build(
         runtimes=runtimes,
         directory=directory,
         channel=Channel(directory.accounts),
+        routing=routing,
         hub=hub,
     )
     return gateway

@@ -1,7 +1,7 @@
 """`Runtimes`: the runtimes of a gateway, one for each store that its agents use."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from weakref import WeakValueDictionary
 
 from trunkline.app.adapters import make_cluster, make_store
@@ -16,6 +16,7 @@ from trunkline.ports.gate import Gate
 from trunkline.ports.store import Store
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.outbox import MainStore
+from trunkline.runtime.participants import Rejoin
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import StoreSettings
 from trunkline.settings.server import ServerSettings
@@ -36,9 +37,12 @@ class Runtimes:
         due_kinds: Iterable[DueKind] = (),
         gateway: str = "",
         credentials: Callable[[Principal | None, str], CredentialFor] | None = None,
+        rejoins: Callable[[MainStore], Mapping[str, Rejoin]] | None = None,
     ) -> None:
         """`times` are those of gateways that share a store. `due_kinds` is due work of the main
-        store, and `gateway` the name of the gateway in call chains."""
+        store, and `gateway` the name of the gateway in call chains. `rejoins` returns the
+        participants of tasks by the way from their store to the main store."""
+        self._rejoins = rejoins
         self._due_kinds = tuple(due_kinds)
         self._gateway = gateway
         self._credentials = credentials
@@ -132,23 +136,34 @@ class Runtimes:
         self._is_open = False
         await self.leaving.close()
 
-    async def _main_store(self) -> Store:
-        """The main store, for the outboxes of the others. If no agent has its tasks there, their
-        first entry opens it."""
+    async def main_store(self) -> Store:
+        """The main store, open, also if no agent has its tasks there."""
         runtime = await self.opened(self._main, adopting=lambda: "")
         return await runtime.main.open()
 
+    def _wake_main(self) -> None:
+        if (main := self._by_store.get(self._main)) is not None:
+            main.due.wake()
+
     def _made(self, store: StoreSettings, adopting: str) -> Runtime:
         ids = Uuid7Ids()
-        main = None
-        if store != self._main:
-            main = MainStore(open=self._main_store, has_tasks=False, clock=self._clock, ids=ids)
         made = make_store(
             store,
             agent=adopting,
             clock=self._clock,
             find=lambda handle: runtime.publishing.find(handle),
         )
+        is_main = store == self._main
+        if is_main:
+            main = MainStore.own(made, clock=self._clock, ids=ids)
+        else:
+            main = MainStore(
+                open=self.main_store,
+                has_tasks=False,
+                clock=self._clock,
+                ids=ids,
+                wake=self._wake_main,
+            )
         runtime = Runtime(
             store=made,
             cluster=make_cluster(store, made, times=self._times, clock=self._clock),
@@ -159,7 +174,8 @@ class Runtimes:
             stream_buffer=self._server.stream_buffer_events,
             heartbeat_s=self._server.heartbeat_s,
             gate=self._gate,
-            due_kinds=self._due_kinds if main is None else (),
+            participants=None if self._rejoins is None else self._rejoins(main),
+            due_kinds=self._due_kinds if is_main else (),
             gateway=self._gateway,
             credentials=self._credentials,
         )

@@ -8,6 +8,10 @@ from trunkline.model.profile import GatewayTexts
 
 BUDGET_EXHAUSTED: Final = "budget_exhausted"
 BUSY: Final = "busy"
+# The end of a task whose agent raised an error.
+AGENT_FAILED: Final = (
+    "The agent failed while working on this task. The gateway's log has the details."
+)
 
 
 def refusal_text(texts: GatewayTexts, refusal: Refusal, *, handle: str) -> str:

@@ -6,6 +6,8 @@ from enum import StrEnum
 from trunkline.model.profile import RestartPolicy
 from trunkline.model.values import TaskState
 
+_RESTARTED = "The gateway restarted while this task was"
+
 
 class Recovery(StrEnum):
     REQUEUE = "requeue"
@@ -37,7 +39,9 @@ def restart_reason(state: TaskState) -> str:
         if state is TaskState.WORKING
         else ("submitted", "No turn of it was started")
     )
-    return (
-        f"The gateway restarted while this task was {was}. {then}; "
-        "send the message again to start a new task."
-    )
+    return f"{_RESTARTED} {was}. {then}; send the message again to start a new task."
+
+
+def is_restart_failure(text: str) -> bool:
+    """Whether the text is the reason of a task that a restart failed."""
+    return text.startswith(_RESTARTED)

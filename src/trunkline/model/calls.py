@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from trunkline.model.errors import TooManyRequests
 from trunkline.model.principal import Principal
+from trunkline.model.routed_calls import CallOrigin, TaskRecord
 from trunkline.model.values import Canonical, Message, TaskState
 
 
@@ -132,6 +133,11 @@ class Caller(Struct, frozen=True, gc=False, kw_only=True):
     # The operation and the binding of the request, where they are known: for audits.
     operation: str = ""
     binding: str = ""
+    # For a message of another agent of the gateway: how it came about, the handle of that agent,
+    # and the record to keep with the task.
+    call: CallOrigin | None = None
+    asked_by: str = ""
+    joins: TaskRecord | None = None
 
 
 class Refusal(Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from trunkline.model.routed_calls import CallOrigin
 from trunkline.model.values import (
     Canonical,
     Message,
@@ -29,6 +30,8 @@ class TurnOptions(Canonical, frozen=True, kw_only=True):
     metadata: dict[str, Any] | None = None
     # The marks of the agents through which the call came.
     call_chain: tuple[str, ...] = ()
+    # For a message of another agent of the gateway.
+    call: CallOrigin | None = None
 
 
 class TaskSubmitted(Canonical, frozen=True, kw_only=True):

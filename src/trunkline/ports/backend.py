@@ -24,6 +24,7 @@ from msgspec import Struct
 from trunkline.model.outputs import Output
 from trunkline.model.session import Delivered, MsgContext, ReplyPayload
 from trunkline.model.values import Artifact, Message
+from trunkline.ports.session_entries import SessionRef
 
 
 class Notes(Protocol):
@@ -49,6 +50,11 @@ class Session(Notes, Protocol):
     def key(self) -> str:
         """The name of the session for agents that name sessions:
         `agent:{agentId}:a2a:{contextId}`."""
+        ...
+
+    @property
+    def ref(self) -> SessionRef:
+        """The session as the gateway knows it."""
         ...
 
     @property

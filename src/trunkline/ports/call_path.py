@@ -10,6 +10,9 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from trunkline.model.principal import Principal
+from trunkline.model.routed_calls import CallOrigin
+
 # The credential of a call to this URL in the name of the caller of the turn; empty if the call has
 # no rights, None for the URL of another gateway.
 CredentialFor: TypeAlias = Callable[[str], Awaitable[str | None]]
@@ -22,6 +25,10 @@ class CallPath(Struct, frozen=True):
     is_isolated: bool = False
     # None where every call has the rights of whoever configured it.
     credential_for: CredentialFor | None = None
+    # On whose behalf the turn runs; None where a restart forgot it.
+    caller: Principal | None = None
+    # For a turn that another agent of the gateway asked for.
+    call: CallOrigin | None = None
 
 
 CALL_PATH: Final[ContextVar[CallPath]] = ContextVar("call_path", default=CallPath())  # noqa: B039 - it is frozen

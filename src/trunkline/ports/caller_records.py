@@ -18,8 +18,11 @@ from trunkline.ports.store import Scope
 KEY = "key.1"
 ANSWER = "answer.1"
 NOTE = "note.1"
-# The kinds that retention deletes by age.
-AGING = (KEY, ANSWER, NOTE)
+ENTRY = "entry.1"
+# When a session was ended; what came before is not part of it any more.
+ENDED = "session-ended.1"
+# The kinds that retention deletes by age. The last two are in the main store.
+AGING = (KEY, ANSWER, NOTE, ENTRY, ENDED)
 
 _encode = msgspec.json.Encoder().encode
 

@@ -34,6 +34,8 @@ class Attempt(Struct, frozen=True, kw_only=True):
     # Those of the request, where they are known, such as `SendMessage` and `jsonrpc`.
     operation: str = ""
     binding: str = ""
+    # The handle of the agent that asks, for a call of one agent of the gateway to another.
+    asked_by: str = ""
 
 
 # The changes for what a turn has used, by the metadata of its end.

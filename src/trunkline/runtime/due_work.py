@@ -10,6 +10,7 @@ exactly once.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from heapq import heappop, heappush
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -64,6 +65,9 @@ class DueWork:
         self._running: dict[str, set[_Running]] = {kind.name: set() for kind in kinds}
         self._tasks = BackgroundTasks("due work")
         self._woken = asyncio.Event()
+        # When to look before the next tick, the earliest time first.
+        self._alarms: list[float] = []
+        self._ringing: asyncio.Task[None] | None = None
         self._is_closing = False
         self._is_failing = False
 
@@ -75,6 +79,25 @@ class DueWork:
     def wake(self) -> None:
         """Look for due records at once, because one was just put."""
         self._woken.set()
+
+    def wake_in(self, seconds: float) -> None:
+        """Look for due records after this time, because one will be due then, and the next tick may
+        be late for it."""
+        at = self._clock.monotonic() + seconds
+        heappush(self._alarms, at)
+        if self._alarms[0] == at:
+            if self._ringing is not None:
+                self._ringing.cancel()
+            self._ringing = self._tasks.start(self._ring(), name="due work: alarms")
+
+    async def _ring(self) -> None:
+        """Wake at each alarm."""
+        while self._alarms:
+            await self._clock.sleep(max(0.0, self._alarms[0] - self._clock.monotonic()))
+            now = self._clock.monotonic()
+            while self._alarms and self._alarms[0] <= now:
+                heappop(self._alarms)
+            self.wake()
 
     async def close(self, *, grace_s: float = 1.0) -> None:
         """Claim nothing more, and let the handlers at work end within the grace."""

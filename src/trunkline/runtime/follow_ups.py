@@ -83,7 +83,7 @@ class FollowUps(Struct, frozen=True, kw_only=True, eq=False):
         if earlier is not None:
             return earlier
         if self.gate is None:
-            return self._record(agent, live, message, options, key)
+            return self._record(agent, caller, live, message, options, key)
         check_follow_up(message, context_id=live.context_id, state=live.state)
         attempt = self.gate.attempt(agent, caller, message, live.task_id, live.context_id)
         lane = agent.lane(live.scope, live.context_id, live.task_id)
@@ -96,7 +96,7 @@ class FollowUps(Struct, frozen=True, kw_only=True, eq=False):
             earlier = await self._until_ready(live, key)
             if earlier is not None:
                 return earlier
-            admitted = self._record(agent, live, message, options, key, passage)
+            admitted = self._record(agent, caller, live, message, options, key, passage)
             passage.is_used = True
             return admitted
 
@@ -117,6 +117,7 @@ class FollowUps(Struct, frozen=True, kw_only=True, eq=False):
     def _record(
         self,
         agent: PublishedAgent,
+        caller: Caller,
         live: LiveTask,
         message: Message,
         options: TurnOptions | None,
@@ -146,10 +147,13 @@ class FollowUps(Struct, frozen=True, kw_only=True, eq=False):
         event = MessageAccepted(message=recorded, status_update=update, options=options)
         if key is not None:
             self.keys.keep(live, key)
+        if caller.joins is not None:
+            self.registry.join(live, caller.joins)
         left = runs_left([(agent, live)]) if is_orphan else []
         self.journal.record(live, event, state=state, status_ms=now_ms)
         pending = Pending(message, options, update.status.timestamp, live.seq)
         run = run_of(agent, pending, live, recorded=recorded)
+        run.principal = caller.principal
         if passage is not None and isinstance(passage.decision, Admission):
             run.attempt, run.admission = passage.attempt, passage.decision
         # Messages that waited before the restart come first.

@@ -111,6 +111,7 @@ class Intake(Struct, kw_only=True, eq=False):
             or caller.extensions
             or request.metadata is not None
             or caller.call_chain
+            or caller.call is not None
         ):
             options = _options(caller, request)
         key: RequestKey | None = None
@@ -148,6 +149,8 @@ class Intake(Struct, kw_only=True, eq=False):
             options=options,
             key=key,
             lease=LOCAL if placed is None else placed.lease,
+            principal=caller.principal,
+            joins=caller.joins,
         )
         if self.gate is None:
             return self._begin(run, reader, needs_task=needs_task)
@@ -371,11 +374,13 @@ class Intake(Struct, kw_only=True, eq=False):
 def _options(caller: Caller, request: SendMessageRequest) -> TurnOptions | None:
     configuration = request.configuration
     modes = configuration.accepted_output_modes if configuration is not None else ()
-    if not (modes or caller.extensions or caller.call_chain) and request.metadata is None:
+    is_plain = not (modes or caller.extensions or caller.call_chain) and caller.call is None
+    if is_plain and request.metadata is None:
         return None
     return TurnOptions(
         accepted_output_modes=modes,
         extensions=caller.extensions,
         metadata=request.metadata,
         call_chain=caller.call_chain,
+        call=caller.call,
     )

@@ -51,6 +51,10 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(tuple[_Stored, ...]).decode
 
 
+def nothing() -> None:
+    """Where the due work of the main store is that of the tasks."""
+
+
 class MainStore(Struct, frozen=True, kw_only=True, eq=False):
     """The way from the tasks of one store to the main store."""
 
@@ -61,6 +65,8 @@ class MainStore(Struct, frozen=True, kw_only=True, eq=False):
     has_tasks: bool
     clock: Clock
     ids: Ids
+    # Has the due work of the main store looked for, after a change of it.
+    wake: Callable[[], None] = nothing
 
     @classmethod
     def own(cls, store: Store, *, clock: Clock, ids: Ids) -> "MainStore":
@@ -110,6 +116,7 @@ class MainStore(Struct, frozen=True, kw_only=True, eq=False):
         try:
             # The marker first: it says that the others were made before.
             await main.change(marker, *_changes(entry))
+            self.wake()
         except RecordConflict as error:
             if await main.record(marker.key) is None:
                 return _dead(entry, error.message)

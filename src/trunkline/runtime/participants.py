@@ -13,13 +13,14 @@ the task comes into memory, or when this node begins to write to it.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from trunkline.model.events import Entry
-from trunkline.model.values import TaskState
-from trunkline.ports.records import Committed, Group, Record
+from trunkline.model.routed_calls import TaskRecord
+from trunkline.model.values import TERMINAL, TaskState
+from trunkline.ports.records import Committed, Group, Key, Put, Record
 from trunkline.ports.store import Append, Result, Store
 
 if TYPE_CHECKING:
@@ -49,7 +50,10 @@ class Participant(Protocol):
         ...
 
 
-# Makes the participant of a task again from the records of its kind.
+# The version of a record that is not stored yet.
+NEW: Final = 0
+# Makes the participant of a task from the records of its kind: of one that is new, or of all that
+# the store has.
 Rejoin: TypeAlias = Callable[["LiveTask", Sequence[Record]], Participant]
 
 
@@ -61,7 +65,7 @@ class Participants(Struct, frozen=True, kw_only=True, eq=False):
 
     async def rejoin(self, live: "LiveTask") -> None:
         """Attach the participants of a task that has just come into memory. Raises StoreError."""
-        if not self.kinds:
+        if not self.kinds or live.state in TERMINAL:
             return
         found: dict[str, list[Record]] = {}
         for record in await self.store.task_records(live.task_id):
@@ -71,6 +75,14 @@ class Participants(Struct, frozen=True, kw_only=True, eq=False):
             live.participants = tuple(
                 [self.kinds[kind](live, records) for kind, records in found.items()]
             )
+
+    def join(self, live: "LiveTask", record: TaskRecord) -> Group:
+        """Attach the participant of a record that is new. Returns what keeps the record with the
+        task, for its next append."""
+        key = Key(record.kind, live.scope.agent, record.id)
+        new = Record(key=key, version=NEW, body=record.body)
+        live.participants += (self.kinds[record.kind](live, [new]),)
+        return Group((Put(key=key, body=record.body, goes_with_task=True, expected=0),))
 
 
 def enlisted(live: "LiveTask", entries: tuple[Entry, ...]) -> tuple[Group, ...]:

@@ -8,6 +8,7 @@ from functools import partial
 from msgspec import Struct, structs
 
 from trunkline.engine.decisions import Chunk, Decision
+from trunkline.engine.gateway_texts import AGENT_FAILED
 from trunkline.engine.late_output import LateOutput
 from trunkline.engine.media_types import UNREPRESENTABLE, AcceptedModes
 from trunkline.engine.promotion import Direct, Staging, Unrepresentable, Verdict
@@ -46,7 +47,6 @@ _ENDS_WELL = frozenset({Step.COMPLETE, Step.ASK, Step.NEED_AUTH})
 
 # The id of the artifact of late output. A task ends once, so it has one such artifact at most.
 LATE = "late-output"
-AGENT_FAILED = "The agent failed while working on this task. The gateway's log has the details."
 
 
 class Recorder(Struct, frozen=True, kw_only=True, eq=False):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from trunkline.model.errors import TaskNotFound, TrunklineError
+from trunkline.model.routed_calls import TaskRecord
 from trunkline.ports.store import Scope, Snapshot, Store, StoredTask
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask, fold_of
@@ -65,6 +66,12 @@ class Registry(Struct, kw_only=True, eq=False):
             lease.tasks.discard(live)
         if self._live.get(live.task_id) is live:
             del self._live[live.task_id]
+
+    def join(self, live: LiveTask, record: TaskRecord) -> None:
+        """Keep the record with the task, by its next append, and attach the participant of its
+        kind."""
+        assert self.participants is not None, f"no feature has records of the kind {record.kind}"
+        self.journal.attach(live, self.participants.join(live, record))
 
     @contextmanager
     def pinned(self, live: LiveTask) -> Iterator[None]:

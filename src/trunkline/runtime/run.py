@@ -17,6 +17,8 @@ from trunkline.model.calls import Refusal
 from trunkline.model.errors import TrunklineError
 from trunkline.model.events import TurnOptions
 from trunkline.model.outputs import Text
+from trunkline.model.principal import Principal
+from trunkline.model.routed_calls import TaskRecord
 from trunkline.model.values import Message
 from trunkline.ports.gate import Admission, Attempt
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
@@ -39,6 +41,10 @@ class Run(Struct, kw_only=True, eq=False):
     lane: "Lane"
     context_id: str
     options: TurnOptions | None
+    # On whose behalf it runs; None after a restart.
+    principal: Principal | None = None
+    # The record to keep with the task that the run makes.
+    joins: TaskRecord | None = None
     # How the message passed the gate, where there is one; None after a restart.
     attempt: Attempt | None = None
     admission: Admission | None = None

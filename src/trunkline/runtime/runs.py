@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from trunkline.background import BackgroundTasks
+from trunkline.engine.gateway_texts import AGENT_FAILED
 from trunkline.engine.queue_limits import BUSY_ELSEWHERE
 from trunkline.engine.run_states import TABLE, Effect, RunEvent, RunState
 from trunkline.engine.transitions import Step
@@ -27,7 +28,7 @@ from trunkline.runtime.idempotency import IdempotencyKeys
 from trunkline.runtime.journal import Journal, not_stored
 from trunkline.runtime.live_task import LiveTask, say
 from trunkline.runtime.new_tasks import NewTasks
-from trunkline.runtime.recorder import AGENT_FAILED, Recorder
+from trunkline.runtime.recorder import Recorder
 from trunkline.runtime.registry import Registry
 from trunkline.runtime.run import Run, extra_of
 from trunkline.runtime.slots import Slots

@@ -113,6 +113,7 @@ class Runtime:
             queued_replies=self.queued_replies,
             large_values=large_values,
             direct=direct,
+            open_main=self.main.open,
         )
         self.keys = IdempotencyKeys(store=store, registry=registry, journal=journal)
         new_tasks = NewTasks(keys=self.keys, registry=registry, journal=journal, clock=clock)

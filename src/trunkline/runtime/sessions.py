@@ -1,9 +1,11 @@
 """`Sessions`: the conversations that turns belong to.
 
-The store has no record of a session. Its messages are those of its tasks and those of the answers
-without a task. So a transcript is as durable as the tasks, belongs to the same caller, and is
-deleted with them.
+A session has no record of its own. Its messages are those of its tasks, those of the answers
+without a task, and its entries, such as the answers of agents that it has asked. So a transcript is
+as durable as the tasks, belongs to the same caller, and is deleted with them.
 """
+
+from collections.abc import Awaitable, Callable
 
 import msgspec
 from msgspec import Struct
@@ -13,7 +15,8 @@ from trunkline.model.session import Delivered, MsgContext, Peer, ReplyPayload
 from trunkline.model.values import Message
 from trunkline.ports.caller_records import note_key
 from trunkline.ports.clock import Clock
-from trunkline.ports.records import Delete, Put
+from trunkline.ports.records import Delete, Key, Put
+from trunkline.ports.session_entries import SessionRef, ended_ms, latest_entries
 from trunkline.ports.store import Scope, Store, TaskQuery
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.direct_answers import DirectAnswers
@@ -31,15 +34,21 @@ class Sessions(Struct, frozen=True, kw_only=True, eq=False):
     queued_replies: QueuedReplies
     large_values: LargeValues
     direct: DirectAnswers
+    # Opens the main store, which has the entries of sessions.
+    open_main: Callable[[], Awaitable[Store]]
 
     def notes(self, agent: PublishedAgent, live: LiveTask) -> "StoredNotes":
         """The notes of the backend in the conversation of a task."""
         context_id = _session_context(agent, live.context_id, live.task_id)
-        return StoredNotes(self.store, live.scope, context_id)
+        return StoredNotes(self, SessionRef(live.scope, context_id))
 
     def of_agent(self, handle: str) -> "StoredNotes":
         """The notes of the backend for the agent as a whole, which belong to no caller."""
-        return StoredNotes(self.store, Scope(handle, "", ""), "")
+        return StoredNotes(self, SessionRef(Scope(handle, "", ""), ""))
+
+    async def ended_ms(self, session: SessionRef) -> int:
+        """When the session was ended last; 0 if it never was."""
+        return await ended_ms(await self.open_main(), session)
 
 
 class RunSession(Struct, frozen=True, eq=False):
@@ -67,19 +76,34 @@ class RunSession(Struct, frozen=True, eq=False):
         mode = run.agent.profile.context_mode
         if mode in ("task", "stateless") or limit < 1:
             return ()
-        context_id = _session_context(run.agent, run.context_id, run.task_id)
-        told = await self._tasks(context_id, limit)
+        session = self.ref
+        main = await self._sessions.open_main()
+        ended = await ended_ms(main, session)
+        told = await self._tasks(session.context_id, limit, after_ms=ended)
         for at_ms, messages in await self._sessions.direct.latest(
-            run.lane.scope, context_id, limit
+            run.lane.scope, session.context_id, limit
         ):
-            if messages[-1].message_id != run.task_id:  # the answer of this run itself
+            # The answer of this run itself is not before it.
+            if messages[-1].message_id != run.task_id and at_ms > ended:
                 told.append((at_ms, messages))
         # Tasks and answers came with the latest first. Messages of the same time keep their
         # order.
         told.reverse()
+        # An entry that began a turn is a message of its task as well.
+        known = {message.message_id for _, group in told for message in group}
+        known.add(run.message.message_id)
+        for at_ms, entry in await latest_entries(main, session, limit=limit):
+            if at_ms > ended and entry.message_id not in known:
+                told.append((at_ms, (entry,)))
         told.sort(key=lambda item: item[0])
         flat = [message for _, group in told for message in group]
         return await self._sessions.large_values.restored(run.lane.scope, flat[-limit:], {})
+
+    @property
+    def ref(self) -> SessionRef:
+        run = self._run
+        context_id = _session_context(run.agent, run.context_id, run.task_id)
+        return SessionRef(run.lane.scope, context_id)
 
     async def recall(self, name: str) -> str | None:
         return await self._notes().recall(name)
@@ -88,17 +112,18 @@ class RunSession(Struct, frozen=True, eq=False):
         await self._notes().keep(name, text)
 
     def _notes(self) -> "StoredNotes":
-        run = self._run
-        context_id = _session_context(run.agent, run.context_id, run.task_id)
-        return StoredNotes(self._sessions.store, run.lane.scope, context_id)
+        return StoredNotes(self._sessions, self.ref)
 
     async def follow_up(self, payload: ReplyPayload) -> Delivered:
         agent, live = self._run.agent, self._run.live
         task_id = live.task_id if live is not None else ""
         return await self._sessions.queued_replies.deliver(task_id, payload, agent=agent.handle)
 
-    async def _tasks(self, context_id: str, limit: int) -> list[tuple[int, tuple[Message, ...]]]:
-        """The messages of the tasks of the session, the latest task first, with its time."""
+    async def _tasks(
+        self, context_id: str, limit: int, *, after_ms: int
+    ) -> list[tuple[int, tuple[Message, ...]]]:
+        """The messages of the tasks of the session that began later, the latest task first, with
+        its time."""
         run, found = self._run, list[tuple[int, tuple[Message, ...]]]()
         own = run.live.task_id if run.live is not None else ""
         query = TaskQuery(scope=run.lane.scope, context_id=context_id, limit=_PAGE)
@@ -106,7 +131,7 @@ class RunSession(Struct, frozen=True, eq=False):
         while count < limit:
             page = await self._sessions.store.list(query)
             for stored in page.tasks:
-                if stored.task_id != own:
+                if stored.task_id != own and stored.created_ms > after_ms:
                     fold = fold_of(stored)
                     # Messages that wait in the queue have not reached the agent.
                     messages = fold.settled_history()
@@ -126,23 +151,27 @@ class RunSession(Struct, frozen=True, eq=False):
 
 
 class StoredNotes(Struct, frozen=True, eq=False):
-    """The notes of a backend in one context of one scope."""
+    """The notes of a backend in one session."""
 
-    store: Store
-    scope: Scope
-    context_id: str
+    _sessions: Sessions
+    session: SessionRef
 
     async def recall(self, name: str) -> str | None:
-        record = await self.store.record(note_key(self.scope, self.context_id, name))
-        return None if record is None else record.body.decode()
+        record = await self._sessions.store.record(self._key(name))
+        if record is None or (record.due_ms or 0) <= await self._sessions.ended_ms(self.session):
+            return None
+        return record.body.decode()
 
     async def keep(self, name: str, text: str) -> None:
         """Keep the text in place of the one of that name, or forget it if it is empty."""
-        key = note_key(self.scope, self.context_id, name)
+        store, key = self._sessions.store, self._key(name)
         if text:
-            await self.store.change(Put(key=key, body=text.encode(), due_in_ms=0))
+            await store.change(Put(key=key, body=text.encode(), due_in_ms=0))
         else:
-            await self.store.change(Delete(key=key))
+            await store.change(Delete(key=key))
+
+    def _key(self, name: str) -> Key:
+        return note_key(self.session.scope, self.session.context_id, name)
 
 
 def _session_context(agent: PublishedAgent, context_id: str, task_id: str) -> str:

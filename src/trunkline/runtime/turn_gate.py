@@ -88,6 +88,7 @@ class TurnGate(Struct, kw_only=True, eq=False):
             message=message,
             operation=caller.operation,
             binding=caller.binding,
+            asked_by=caller.asked_by,
         )
 
     @asynccontextmanager

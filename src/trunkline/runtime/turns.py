@@ -54,11 +54,13 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
     def request(self, run: Run) -> TurnRequest:
         """The turn as the backend gets it. Called in the asyncio task of the turn."""
         options = run.options or _NO_OPTIONS
-        agent, credential = run.agent, None
+        agent, caller, credential = run.agent, run.principal, None
+        if caller is None and options.call is not None:
+            caller = options.call.principal
         if self.credentials is not None:
-            caller = None if run.attempt is None else run.attempt.principal
             credential = self.credentials(caller, agent.handle)
-        CALL_PATH.set(CallPath((*options.call_chain, agent.mark), agent.is_isolated, credential))
+        chain = (*options.call_chain, agent.mark)
+        CALL_PATH.set(CallPath(chain, agent.is_isolated, credential, caller, options.call))
         live = run.live
         has_begun = run.fold is not None
         # A first turn, by far the most frequent kind, has no history.

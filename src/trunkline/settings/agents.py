@@ -10,6 +10,7 @@ from msgspec import Meta
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value, shown
+from trunkline.engine.agent_calls import CallPolicy, Delivery
 from trunkline.hub.agent_limits import AgentLimits
 from trunkline.model.handles import EVERY, HANDLE, folded
 from trunkline.protocol.rest_routes import RESERVED_TENANTS
@@ -102,6 +103,23 @@ class AgentSettings(ProfileSettings, frozen=True, kw_only=True, forbid_unknown_f
             "agents are off during its turns."
         ),
     ] = False
+    may_call: Annotated[
+        tuple[str, ...],
+        doc(
+            "Agents that it may call during its turns, as patterns of `owner/slug` or "
+            "`owner/slug#skill`. Empty: none."
+        ),
+    ] = ("*",)
+    response_delivery: Annotated[
+        Delivery,
+        doc(
+            "Where the answers to its calls go: into its `session`, to its `channel`, or to both "
+            "(`dual`)."
+        ),
+    ] = "session"
+    response_starts_turn: Annotated[
+        bool, doc("Whether an answer to one of its calls also begins its next turn.")
+    ] = False
     tenants: Annotated[tuple[str, ...], doc("Accepted tenants. Empty: any tenant.")] = ()
     extensions: Annotated[
         tuple[ExtensionSettings, ...], doc("Protocol extensions on the card.")
@@ -146,6 +164,15 @@ class AgentSettings(ProfileSettings, frozen=True, kw_only=True, forbid_unknown_f
         StoreSettings | None,
         doc("Store of this agent, with the keys of `[store]`. Absent: `[store]`."),
     ] = None
+
+    @property
+    def call_policy(self) -> CallPolicy:
+        return CallPolicy(
+            may_call=self.may_call,
+            delivery=self.response_delivery,
+            starts_turn=self.response_starts_turn,
+            is_isolated=self.isolated,
+        )
 
 
 def slug(name: str) -> str:

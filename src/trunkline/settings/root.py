@@ -14,6 +14,7 @@ from trunkline.settings.agents import AgentSettings, handle_of, stands_for_many
 from trunkline.settings.auth import AuthSettings
 from trunkline.settings.cluster import ClusterSettings
 from trunkline.settings.hub import HubSettings
+from trunkline.settings.routing import RoutingSettings
 from trunkline.settings.server import ServerSettings, is_loopback_host, is_loopback_url
 from trunkline.settings.stores import StoreSettings
 from trunkline.settings.targets import NetworkSettings, RemoteSettings, TargetSettings
@@ -43,6 +44,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     targets: Annotated[dict[str, TargetSettings], doc("Remote agents to call, by alias.")] = {}
     remote: Annotated[RemoteSettings, doc("The tool with which models call the targets.")] = field(
         default_factory=RemoteSettings
+    )
+
+    routing: Annotated[RoutingSettings, doc("Calls between the agents of this gateway.")] = field(
+        default_factory=RoutingSettings
     )
 
     hub: Annotated[

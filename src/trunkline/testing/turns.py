@@ -9,6 +9,8 @@ from trunkline.model.profile import Profile
 from trunkline.model.session import Delivered, MsgContext, Peer, ReplyPayload
 from trunkline.model.values import Message, Part, Role, text_of
 from trunkline.ports.backend import Backend, TurnRequest
+from trunkline.ports.session_entries import SessionRef
+from trunkline.ports.store import Scope
 
 
 def turn_request(*content: str | Part, **changes: Any) -> TurnRequest:
@@ -59,6 +61,7 @@ class FakeSession:
     def __init__(self, *told: Message, key: str = "agent:test:a2a:context-1") -> None:
         self.key = key
         self.bound_key = ""
+        self.ref = SessionRef(Scope("test/agent", "", "tester"), "context-1")
         self.told = list(told)
         self.follow_ups: list[ReplyPayload] = []
         self.notes: dict[str, str] = {}

@@ -78,10 +78,11 @@ class OpenAIBackend(BackendTable, frozen=True, kw_only=True, tag="openai"):
         ),
     ] = False
     tools: Annotated[
-        tuple[Literal["remote_agent", "a2a_send"], ...],
+        tuple[Literal["remote_agent", "a2a_send", "agent_call", "agent_poll"], ...],
         doc(
             "Tools of the model. `remote_agent` delegates work to the agents in `[targets]`; "
-            "`a2a_send` sends them one message."
+            "`a2a_send` sends them one message. `agent_call` asks other agents of this gateway, "
+            "and `agent_poll` tells how such a call stands."
         ),
     ] = ()
     max_tool_rounds: Annotated[

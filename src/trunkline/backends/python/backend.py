@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import inspect
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from weakref import WeakValueDictionary
 
 from trunkline.backends.kind import Resources
@@ -18,13 +18,23 @@ from trunkline.model.errors import GatewayBug
 from trunkline.model.outputs import Output
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
+from trunkline.ports.tools import TurnTool
 
 # After a cancel, the backend waits this long for the agent's `finally` blocks.
 DEFAULT_GRACE_S = 5.0
 
 
 class PythonBackend:
-    def __init__(self, agent: Agent, *, clock: Clock, grace_s: float = DEFAULT_GRACE_S) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        clock: Clock,
+        grace_s: float = DEFAULT_GRACE_S,
+        tools: Mapping[str, TurnTool] | None = None,
+    ) -> None:
+        """`tools` are those with which the agent calls others."""
+        self._tools = tools or {}
         self.agent = agent
         self.may_reply_directly = agent.direct
         self.is_pure = agent.pure
@@ -44,7 +54,9 @@ class PythonBackend:
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
         cancellation = Cancellation()
-        agent_turn = Turn(turn, direct=self.agent.direct, cancellation=cancellation)
+        agent_turn = Turn(
+            turn, direct=self.agent.direct, cancellation=cancellation, tools=self._tools
+        )
         go_on = functools.partial(
             AsyncFunctionRun,
             run_id=turn.run_id,
@@ -100,5 +112,8 @@ def make(settings: python_settings.PythonBackend, resources: Resources) -> Pytho
     if not isinstance(resources.code, Agent):
         raise GatewayBug(f"{settings.target} was not loaded")
     return PythonBackend(
-        resources.code, clock=resources.clock, grace_s=resources.profile.cancel_grace_s
+        resources.code,
+        clock=resources.clock,
+        grace_s=resources.profile.cancel_grace_s,
+        tools=resources.tools,
     )

@@ -1,0 +1,194 @@
+"""`read_call` and `why_not`: what an agent may ask of another one, and in what form.
+
+The arguments of a call were written by a model, so all of them are checked, and none of them
+decides who gets the answer.
+"""
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+# Where the answer to a call goes: to the session of the caller, to its channel, or to both.
+Delivery: TypeAlias = Literal["session", "channel", "dual"]
+# What becomes of a call whose agent crashed: an error at once, or the timeout when it comes.
+OnCrash: TypeAlias = Literal["error", "wait_for_timeout"]
+
+_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}(/[a-z0-9_-]{1,64})?")
+_SESSION: Final = re.compile(r"agent:([a-z0-9_-]{1,64}):.+", re.DOTALL)
+_SKILL: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_TASK_ID: Final = re.compile(r"[!-~]{1,256}")
+# Those that models know. The gateway decides about the other two: `returnTo` must be right where it
+# is given, and `correlationId` is ignored.
+_ARGUMENTS: Final = frozenset(
+    ("agent", "skill", "input", "mode", "timeout", "timeoutSeconds", "wait", "taskId")
+)
+_KNOWN: Final = _ARGUMENTS | {"returnTo", "correlationId"}
+_encode = msgspec.json.Encoder().encode
+
+
+class CallLimits(Struct, frozen=True, kw_only=True):
+    timeout_s: float = 60.0
+    max_timeout_s: float = 300.0
+    # How much longer than its timeout the outcome of a call is kept.
+    grace_s: float = 60.0
+    # Through how many agents a call may come, and how many calls of this gateway may lead to it.
+    max_hops: int = 5
+    max_depth: int = 5
+    # How many turns in a row may begin with an answer, and not with a message from outside.
+    max_turns: int = 20
+    max_input_bytes: int = 1024 * 1024
+    on_callee_crash: OnCrash = "error"
+
+
+class CallPolicy(Struct, frozen=True, kw_only=True):
+    """What the configuration says of an agent that calls others."""
+
+    # Patterns of `owner/slug` or `owner/slug#skill`.
+    may_call: tuple[str, ...] = ("*",)
+    delivery: Delivery = "session"
+    # Whether an answer also begins the next turn of the session.
+    starts_turn: bool = False
+    is_isolated: bool = False
+
+
+class AgentCall(Struct, frozen=True, kw_only=True):
+    """A call as it is asked for, checked."""
+
+    # A handle, the slug of one, or the alias of a target.
+    agent: str
+    skill: str = ""
+    mode: str = "execute"
+    input: Any = None
+    # 0 for a call that expects no answer.
+    timeout_ms: int
+    # Whether the caller waits for the answer.
+    waits: bool = False
+    # The task that waits for this input; empty for a new task.
+    task_id: str = ""
+
+
+class CallRefused(Exception):
+    """`code` is for programs and does not change; `text` names the argument and the remedy."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+def read_call(arguments: Any, limits: CallLimits, *, session_key: str) -> AgentCall:
+    """Raises CallRefused. `session_key` is that of the caller's session."""
+    if not isinstance(arguments, Mapping):
+        raise _invalid("the arguments must be a JSON object")
+    unknown = sorted(str(name) for name in arguments if name not in _KNOWN)
+    if unknown:
+        known = ", ".join(sorted(_ARGUMENTS))
+        raise _invalid(f"{unknown[0][:64]} is not an argument; there is: {known}")
+    return_to = arguments.get("returnTo")
+    if return_to is not None and return_to != session_key:
+        raise CallRefused(
+            "return_to_refused",
+            "returnTo is not the session of this turn; leave it out, the gateway knows the session",
+        )
+    task_id = arguments.get("taskId", "")
+    if not isinstance(task_id, str) or (task_id and not _TASK_ID.fullmatch(task_id)):
+        raise _invalid("taskId must be the id of a task that asked a question")
+    waits = arguments.get("wait", False)
+    if not isinstance(waits, bool):
+        raise _invalid("wait must be true or false")
+    timeout_ms = _timeout_ms(arguments, limits)
+    if waits and not timeout_ms:
+        raise _invalid("wait needs a timeout above 0")
+    return AgentCall(
+        agent=name_of_agent(arguments.get("agent"), "agent"),
+        skill=name_of_skill(arguments.get("skill"), "skill"),
+        mode=name_of_skill(arguments.get("mode"), "mode") or "execute",
+        input=checked_input(arguments.get("input"), limits),
+        timeout_ms=timeout_ms,
+        waits=waits,
+        task_id=task_id,
+    )
+
+
+def name_of_agent(value: Any, argument: str) -> str:
+    """An agent, by its handle, its slug, the alias of a target, or the key of a session of it."""
+    text = value.strip().lower() if isinstance(value, str) else ""
+    session = _SESSION.fullmatch(text)
+    name = session[1] if session is not None else text
+    if not _NAME.fullmatch(name):
+        raise _invalid(
+            f"{argument} must name an agent, such as owner/slug: letters, digits, hyphens and "
+            "underscores, at most 64 each"
+        )
+    return name
+
+
+def name_of_skill(value: Any, argument: str) -> str:
+    if value is None or value == "":
+        return ""
+    if not isinstance(value, str) or not _SKILL.fullmatch(value):
+        raise _invalid(
+            f"{argument} must be letters, digits, hyphens and underscores, at most 128 of them"
+        )
+    return value
+
+
+def checked_input(value: Any, limits: CallLimits) -> Any:
+    """Raises CallRefused for an input that is too large."""
+    size = len(_encode(value))
+    if size > limits.max_input_bytes:
+        raise CallRefused(
+            "input_validation_failed",
+            f"input has {size} bytes as JSON, and at most {limits.max_input_bytes} are allowed; "
+            "send less, or the address of the data",
+        )
+    return value
+
+
+def _timeout_ms(arguments: Mapping[str, Any], limits: CallLimits) -> int:
+    """The timeout in force: never above the limit."""
+    for name, factor in (("timeout", 1), ("timeoutSeconds", 1000)):
+        value = arguments.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
+            unit = "milliseconds" if factor == 1 else "seconds"
+            raise _invalid(f"{name} must be a number of {unit}, 0 or more")
+        wanted = round(value * factor)
+        # A fraction of a millisecond is not "no answer expected".
+        return min(max(wanted, 1 if value else 0), round(limits.max_timeout_s * 1000))
+    return round(limits.timeout_s * 1000)
+
+
+def allows(policy: CallPolicy, callee: str, skill: str) -> bool:
+    """Whether the agent with the policy may call the other one. A pattern without a skill allows
+    all of them."""
+    for pattern in policy.may_call:
+        agent, _, of_skill = pattern.partition("#")
+        if fnmatchcase(callee, agent) and (not of_skill or fnmatchcase(skill, of_skill)):
+            return True
+    return False
+
+
+def why_too_deep(limits: CallLimits, *, hops: int, depth: int) -> CallRefused | None:
+    """`hops` agents led to this call, by `depth` calls of this gateway."""
+    if hops > limits.max_hops:
+        return CallRefused(
+            "too_many_hops",
+            f"this call would come through {hops} agents, and at most {limits.max_hops} may call "
+            "each other for one request",
+        )
+    if depth > limits.max_depth:
+        return CallRefused(
+            "too_deep",
+            f"{depth} calls would lead to this turn, and at most {limits.max_depth} may",
+        )
+    return None
+
+
+def _invalid(text: str) -> CallRefused:
+    return CallRefused("validation_failed", text)

@@ -1,0 +1,60 @@
+"""`outcome_of`: how a call of another agent came out, read from the task that it made."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from trunkline.engine.gateway_texts import AGENT_FAILED
+from trunkline.engine.recovery import is_restart_failure
+from trunkline.engine.structured_answer import of_object, read_answer
+from trunkline.model.call_outcomes import (
+    AGENT_CRASHED,
+    GATEWAY_RESTARTED,
+    CallOutcome,
+    StructuredAnswer,
+)
+from trunkline.model.values import INTERRUPTED, Artifact, Part, TaskState, TaskStatus, text_of
+
+_CODES: Final = {
+    TaskState.FAILED: "failed",
+    TaskState.REJECTED: "rejected",
+    TaskState.CANCELED: "canceled",
+}
+
+
+def outcome_of(status: TaskStatus, artifacts: Sequence[Artifact]) -> CallOutcome:
+    """The outcome of a task that has settled. `artifacts` are those of the turn itself, so that no
+    answer of an earlier turn is taken for the answer of this one."""
+    said = () if status.message is None else status.message.parts
+    if status.state in INTERRUPTED:
+        return CallOutcome("input_required", text=text_of(said))
+    if status.state is TaskState.COMPLETED:
+        parts = [part for artifact in artifacts for part in artifact.parts]
+        return CallOutcome("completed", answer=_answer(parts or said))
+    text = text_of(said)
+    code = _CODES[status.state]
+    if is_restart_failure(text):
+        code = GATEWAY_RESTARTED
+    elif text == AGENT_FAILED:
+        code = AGENT_CRASHED
+    elif status.message is not None and status.message.metadata is not None:
+        code = str(status.message.metadata.get("reason") or code)
+    return CallOutcome("error", code=code, text=text)
+
+
+def _answer(parts: Sequence[Part]) -> StructuredAnswer:
+    values = [part.data for part in parts if part.data is not UNSET]
+    if len(values) == 1 and isinstance(values[0], dict):
+        return of_object(values[0])
+    if values:
+        return StructuredAnswer(values[0] if len(values) == 1 else values)
+    if text := text_of(tuple(parts)):
+        return read_answer(text)
+    return StructuredAnswer([_file(part) for part in parts] or "")
+
+
+def _file(part: Part) -> dict[str, Any]:
+    """What a file is; its content stays in the task."""
+    named = {"filename": part.filename, "mediaType": part.media_type, "url": part.url}
+    return {name: value for name, value in named.items() if value}

@@ -1,0 +1,71 @@
+"""The payloads with which one agent asks another, as JSON: the call, its answer and its timeout."""
+
+from typing import Any, Final
+
+from trunkline.model.call_outcomes import CallOutcome
+
+INVOCATION: Final = "skill_invocation"
+RESPONSE: Final = "skill_response"
+TIMEOUT: Final = "skill_timeout"
+
+
+def invocation(
+    *,
+    correlation_id: str,
+    skill: str,
+    mode: str,
+    input: Any,
+    return_to: str,
+    timeout_ms: int,
+) -> dict[str, Any]:
+    """What the called agent gets. It need not understand it."""
+    return {
+        "kind": INVOCATION,
+        "skill": skill,
+        "mode": mode,
+        "input": input,
+        "correlationId": correlation_id,
+        "returnTo": return_to,
+        "timeout": timeout_ms,
+    }
+
+
+def response(correlation_id: str, task_id: str, outcome: CallOutcome) -> dict[str, Any]:
+    payload: dict[str, Any] = {
+        "kind": RESPONSE,
+        "correlationId": correlation_id,
+        "taskId": task_id,
+        "status": outcome.status,
+    }
+    if outcome.answer is not None:
+        answer = outcome.answer
+        payload["output"] = answer.output
+        payload["confidence"] = answer.confidence
+        payload["assumptions"] = [*answer.assumptions]
+        payload["caveats"] = [*answer.caveats]
+    elif outcome.status == "input_required":
+        payload["question"] = outcome.text
+    else:
+        payload["error"] = {"code": outcome.code, "message": outcome.text}
+    return payload
+
+
+def timeout(correlation_id: str, task_id: str, timeout_ms: int) -> dict[str, Any]:
+    return {
+        "kind": TIMEOUT,
+        "correlationId": correlation_id,
+        "taskId": task_id,
+        "status": "timeout",
+        "message": f"Agent call timed out after {timeout_ms}ms",
+    }
+
+
+def provenance(source_tool: str, correlation_id: str) -> dict[str, Any]:
+    """The metadata of a message that brings an answer to a session."""
+    return {
+        "provenance": {
+            "kind": "tool_response",
+            "sourceTool": source_tool,
+            "correlationId": correlation_id,
+        }
+    }

@@ -1,0 +1,152 @@
+"""`CallRecord`: what the main store knows of a call from one agent to another.
+
+A call has up to three records:
+
+- the *call* itself (`call.1`, main store): pending from the commit that creates the task of the
+  called agent, and due at its timeout. Every end of it is one change that expects the version of a
+  pending call, so the first end wins. A call that has ended is due again when it may be forgotten;
+- the *watch* (`routed.1`, in the store of the called agent): goes with the task, and brings the
+  participant back that ends the call;
+- an *end on its way* (`call-end.1`, main store), where one commit cannot do it all: the task is in
+  another store than the main one, or the answer is too large to read while a commit is made.
+"""
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+from trunkline.engine.agent_calls import Delivery, OnCrash
+from trunkline.model.call_outcomes import CallOutcome
+from trunkline.model.principal import Principal
+from trunkline.ports.caller_records import array_text
+from trunkline.ports.records import Key, Put
+from trunkline.ports.session_entries import SessionRef
+
+CALL: Final = "call.1"
+WATCH: Final = "routed.1"
+END: Final = "call-end.1"
+
+# The tag of calls that have not ended.
+PENDING_TAG: Final = "pending"
+
+CallState: TypeAlias = Literal[
+    "pending", "completed", "error", "input_required", "timeout", "discarded"
+]
+
+
+class RoutedCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A call, as it was made. Nothing of it ever changes."""
+
+    # The correlation id.
+    id: str
+    # The session that asked, and its key; the answer goes there.
+    session: SessionRef
+    session_key: str
+    # The agent that was asked.
+    callee: str
+    skill: str = ""
+    mode: str = "execute"
+    source_tool: str
+    begun_ms: int
+    timeout_ms: int
+    # How long the outcome is kept after the end.
+    kept_ms: int
+    # The call that the turn of the caller answers, if it answers one, and the first of the chain.
+    parent: str = ""
+    root: str
+    depth: int
+    # How many turns in a row began with an answer before this call.
+    turns: int = 0
+    # On whose behalf.
+    principal: Principal
+    delivery: Delivery = "session"
+    starts_turn: bool = False
+    # Whether the caller gets the answer as the result of its tool, and not in its session.
+    waits: bool = False
+    # The task of the turn that asked, for a copy of the answer to its channel.
+    caller_task_id: str = ""
+    on_crash: OnCrash = "error"
+
+
+class CallRecord(Struct, frozen=True, omit_defaults=True):
+    """The body of the record of a call."""
+
+    call: RoutedCall
+    task_id: str
+    state: CallState = "pending"
+    # What was delivered, as JSON.
+    payload: Raw = Raw()
+    ended_ms: int = 0
+
+
+class CallEnd(Struct, frozen=True, omit_defaults=True):
+    """The body of an end on its way. Without an outcome it is still to be read from the task."""
+
+    call: RoutedCall
+    task_id: str
+    outcome: CallOutcome | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_call = msgspec.json.Decoder(RoutedCall).decode
+decode_record = msgspec.json.Decoder(CallRecord).decode
+decode_end = msgspec.json.Decoder(CallEnd).decode
+
+
+def call_key(id: str) -> Key:
+    # A scope for each call, so that none waits for another.
+    return Key(CALL, id, "")
+
+
+def end_key(id: str) -> Key:
+    return Key(END, id, "")
+
+
+def task_tag(task_id: str) -> str:
+    return array_text("task", task_id)
+
+
+def call_body(call: RoutedCall) -> bytes:
+    return _encode(call)
+
+
+def read_call_body(body: bytes) -> RoutedCall:
+    return _decode_call(body)
+
+
+def put_pending(call: RoutedCall, task_id: str) -> Put:
+    return Put(
+        key=call_key(call.id),
+        body=_encode(CallRecord(call, task_id)),
+        due_in_ms=call.timeout_ms,
+        tags=(*_tags(call, task_id), PENDING_TAG),
+        expected=0,
+    )
+
+
+def put_ended(
+    call: RoutedCall,
+    task_id: str,
+    state: CallState,
+    payload: bytes,
+    *,
+    at_ms: int,
+    expected: int,
+) -> Put:
+    """`expected` is the version of the pending call; 0 if the call ends with its first commit."""
+    return Put(
+        key=call_key(call.id),
+        body=_encode(CallRecord(call, task_id, state, Raw(payload), at_ms)),
+        due_in_ms=call.kept_ms,
+        tags=_tags(call, task_id),
+        expected=expected,
+    )
+
+
+def put_end(end: CallEnd) -> Put:
+    return Put(key=end_key(end.call.id), body=_encode(end), due_in_ms=0, expected=0)
+
+
+def _tags(call: RoutedCall, task_id: str) -> tuple[str, ...]:
+    return (call.session.tag, task_tag(task_id))

@@ -1,0 +1,31 @@
+"""`Callees`: the agents that others may ask."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from trunkline.engine.agent_calls import CallPolicy
+from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.service import Service
+
+
+class Callee(Struct, frozen=True, kw_only=True):
+    agent: PublishedAgent
+    service: Service
+    # The ids of the skills on its card; empty where they are not known.
+    skills: tuple[str, ...] = ()
+    # Whether callers that may not call it must not learn that it exists.
+    is_private: bool = False
+
+
+class Callees(Protocol):
+    def callee(self, name: str) -> Callee | None:
+        """The agent with the handle, the only one with the slug, or the target with the alias."""
+        ...
+
+    def callees(self) -> Sequence[Callee]: ...
+
+    def policy_of(self, handle: str) -> CallPolicy:
+        """What the agent may ask of others."""
+        ...

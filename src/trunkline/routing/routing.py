@@ -1,0 +1,110 @@
+"""`Routing`: puts the parts of response routing together and connects them with the runtimes."""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from trunkline.engine.agent_calls import CallLimits
+from trunkline.model.call_outcomes import CallOutcome
+from trunkline.ports.clock import Clock, Ids
+from trunkline.ports.store import Store
+from trunkline.routing.call_records import WATCH, RoutedCall
+from trunkline.routing.call_watch import CallWatches, numbers
+from trunkline.routing.callees import Callees
+from trunkline.routing.callers import CallingTurn
+from trunkline.routing.calls import Calls, OnAudit
+from trunkline.routing.counts import CallCounts
+from trunkline.routing.deadlines import CallEnds
+from trunkline.runtime.due_work import DueKind
+from trunkline.runtime.outbox import MainStore
+from trunkline.runtime.participants import Rejoin
+from trunkline.runtime.runtime import Runtime
+
+_log = logging.getLogger("trunkline.routing")
+
+TOPIC = "calls"
+
+
+def log_event(event: str, turn: CallingTurn, callee: str) -> None:
+    """For a gateway without an audit."""
+    level = logging.DEBUG if event == "invocation" else logging.INFO
+    _log.log(level, "agent call", extra={"event": event, "agent": turn.agent, "callee": callee})
+
+
+class Routing:
+    def __init__(
+        self,
+        *,
+        callees: Callees,
+        limits: Callable[[], CallLimits],
+        clock: Clock,
+        ids: Ids,
+        open_main: Callable[[], Awaitable[Store]],
+        on_audit: OnAudit = log_event,
+    ) -> None:
+        self._clock = clock
+        self._numbers = numbers()
+        self._main: Runtime | None = None
+        self._runtimes: Iterable[Runtime] = ()
+        self.counts = CallCounts()
+        self.calls = Calls(
+            callees=callees,
+            limits=limits,
+            open_main=open_main,
+            clock=clock,
+            ids=ids,
+            counts=self.counts,
+            wake=self._wake,
+            wake_in=self._wake_in,
+            tell=self._tell,
+            on_audit=on_audit,
+        )
+        self._ends = CallEnds(
+            open_main=open_main,
+            clock=clock,
+            next_number=self._numbers,
+            outcome_from_task=self.calls.outcome_from_task,
+            on_timeout=self.counts.timed_out,
+            on_ended=self._ended_later,
+            wake_in=self._wake_in,
+        )
+
+    def rejoins(self, main: MainStore) -> Mapping[str, Rejoin]:
+        """The participants of the tasks of one store. `main` is its way to the main store."""
+        watches = CallWatches(
+            main=main,
+            clock=self._clock,
+            on_ended=self.calls.ended,
+            next_number=self._numbers,
+        )
+        return {WATCH: watches.rejoin}
+
+    def due_kinds(self) -> tuple[DueKind, ...]:
+        """The due work of the main store."""
+        return self._ends.due_kinds()
+
+    def connect(self, main: Runtime, runtimes: Iterable[Runtime]) -> None:
+        """`main` is the runtime of the main store; `runtimes` are always all that there are."""
+        self._main, self._runtimes = main, runtimes
+        main.hear(TOPIC, self.calls.hear)
+
+    async def open(self) -> None:
+        """Continue the calls from before a restart. Raises StoreError."""
+        await self._ends.arm()
+
+    async def close(self) -> None:
+        await self.calls.close()
+
+    def _ended_later(self, call: RoutedCall, outcome: CallOutcome) -> None:
+        self.calls.ended(call, outcome, is_late=False)
+
+    def _wake(self) -> None:
+        for runtime in self._runtimes:
+            runtime.due.wake()
+
+    def _wake_in(self, seconds: float) -> None:
+        if self._main is not None:
+            self._main.due.wake_in(seconds)
+
+    def _tell(self, call_id: str) -> None:
+        if self._main is not None:
+            self._main.tell(TOPIC, call_id)
