@@ -30,7 +30,7 @@ from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.outbox import MainStore
 from trunkline.runtime.runtime import Runtime
 from trunkline.stores.memory import MemoryStore
-from trunkline.testing import FakeClock, SequentialIds
+from trunkline.testing import FakeClock, SequentialIds, settle
 
 Function: TypeAlias = Callable[[Turn], Any]
 ALICE = Principal(id="alice", grants=EVERYTHING)
@@ -112,8 +112,8 @@ class CallWorld:
             name: RoutingTool(definition, action)
             for name, (definition, action) in actions(self.routing.calls).items()
         }
-        backend = PythonBackend(agent(fn, name=slug), clock=self.clock, tools=tools)
-        return PublishedAgent(handle=f"acme/{slug}", backend=backend)
+        backend = PythonBackend(agent(name=slug)(fn), clock=self.clock, tools=tools)
+        return PublishedAgent(handle=f"acme/{slug}", backend=backend, calls_others=True)
 
     # As `Callees`.
 
@@ -222,6 +222,8 @@ async def calling(functions: Mapping[str, Function], **options: Any) -> AsyncIte
 async def until(happened: Callable[[], Awaitable[Any]]) -> Any:
     """The first result that is not empty, for what other tasks of the loop bring about."""
     async with asyncio.timeout(10):
-        while not (found := await happened()):
-            await asyncio.sleep(0)  # noqa: TID251 - a round of the loop, and no time
-        return found
+        found = await happened()
+        while not found:
+            await settle()
+            found = await happened()
+    return found

@@ -15,10 +15,11 @@ from trunkline.ports.records import Change, Key, Put
 from trunkline.ports.store import Append, Scope
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.due_work import LEASE_S, DueWork
+from trunkline.runtime.outbox import MainStore
 from trunkline.runtime.retention import RETENTION, SLICE_S, SWEEP_EVERY_S, Retention
 from trunkline.settings.profiles import preset
 from trunkline.stores.memory import MemoryStore
-from trunkline.testing import FakeClock, ScriptedBackend
+from trunkline.testing import FakeClock, ScriptedBackend, SequentialIds
 from trunkline.testing.stores.kit import COMPLETED, create, must_put
 
 RECORD = Key(RETENTION, HANDLE, "")
@@ -51,7 +52,14 @@ async def node(
         for handle in handles
     }
     trust = ClockTrust(now_ms=clock.now_ms(), monotonic_s=clock.monotonic())
-    retention = Retention(store=store, clock=clock, trust=trust, agents=agents, committed=lambda: 0)
+    retention = Retention(
+        store=store,
+        clock=clock,
+        trust=trust,
+        agents=agents,
+        committed=lambda: 0,
+        main=MainStore.own(store, clock=clock, ids=SequentialIds()),
+    )
     await retention.look_at_clock()
     due = DueWork(store=store, clock=clock, kinds=[retention.due_kind()])
     due.start()

@@ -374,9 +374,11 @@ class AgentDirectory:
         standing: Standing | None = None,
     ) -> _Entry:
         own = settings.agents[handle]
-        tools = model_tools(own, settings) | dict(self._tools_of(own))
+        call_tools = self._tools_of(own)
+        tools = model_tools(own, settings) | dict(call_tools)
         resources = resources_for(own, settings, clock=self._clock, code=code, tools=tools)
         agent = _published(handle, own, make_backend(own, resources), code)
+        agent.calls_others = bool(call_tools)
         # While it is private, its endpoints let no caller in as one who is merely signed in.
         agent.is_open = standing is not None
         maker = changed(self._endpoints, settings=settings)

@@ -47,7 +47,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
         try:
             if self.hub is not None:
                 await self.hub.open(self.runtimes, self.settings)
-            await self.routing.routing.open()
+            await self.routing.open()
         except BaseException:
             await self.close()
             raise
@@ -71,7 +71,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
         if self.hub is not None:
             await self.hub.close()
         await self.runtimes.close()
-        await self.routing.routing.close()
+        await self.routing.close()
 
     @property
     def settings(self) -> Settings:
@@ -114,7 +114,7 @@ def build(
         hub = Hub(settings.hub, gateway=settings, base_url=base_url, clock=clock)
         authenticators = (*hub.authenticators, *authenticators)
         gate = hub.gate
-    routing = GatewayRouting(clock=clock, open_main=lambda: runtimes.main_store())
+    routing = GatewayRouting(clock=clock)
     due_kinds = [] if hub is None else [*hub.due_kinds()]
     runtimes = Runtimes(
         main=settings.store,
@@ -149,6 +149,9 @@ def build(
         catalog=AiCatalog(lambda: directory.list(), lambda: directory.base_url),
         on_turned_away=None if hub is None else hub.audit.turned_away,
     )
+    if hub is not None or routing.may_have_calls(settings):
+        # These need the main store, also if no agent of the configuration has its tasks there.
+        _ = runtimes.at(settings.store, adopting=settings.adopting_agent(settings.store))
     directory = AgentDirectory(
         settings=settings,
         endpoints=Endpoints(settings=settings, base_url=base_url, clock=clock, signer=signer),
@@ -158,8 +161,7 @@ def build(
         on_change=front.agents_changed,
         tools_of=routing.tools_of,
     )
-    # The hub and calls need the main store, also if no agent of the configuration uses it.
-    routing.connect(directory, runtimes, settings)
+    routing.connect(directory, runtimes)
     for handle, agent in settings.agents.items():
         if not agent.unavailable:
             directory.prepare(handle, code.get(handle))

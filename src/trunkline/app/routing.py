@@ -1,6 +1,6 @@
 """Response routing, connected with the agents of the gateway."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from trunkline.app.directory import AgentDirectory
@@ -16,6 +16,7 @@ from trunkline.routing.callees import Callee
 from trunkline.routing.routing import Routing
 from trunkline.routing.tools import RoutingTool, actions
 from trunkline.settings import AgentSettings, Settings
+from trunkline.settings.stores import holds_data
 
 _NO_CALLS: Final = CallPolicy(may_call=())
 
@@ -51,20 +52,44 @@ class GatewayCallees:
 class GatewayRouting:
     """Response routing of one gateway."""
 
-    def __init__(self, *, clock: Clock, open_main: Callable[[], Awaitable[Store]]) -> None:
+    def __init__(self, *, clock: Clock) -> None:
         self._callees = GatewayCallees()
+        self._runtimes: Runtimes | None = None
         self.routing = Routing(
             callees=self._callees,
             limits=self._callees.limits,
             clock=clock,
             ids=Uuid7Ids(),
-            open_main=open_main,
+            open_main=self._open_main,
         )
 
-    def connect(self, directory: AgentDirectory, runtimes: Runtimes, settings: Settings) -> None:
-        self._callees.directory = directory
-        main = runtimes.at(settings.store, adopting=settings.adopting_agent(settings.store))
-        self.routing.connect(main, runtimes)
+    def connect(self, directory: AgentDirectory, runtimes: Runtimes) -> None:
+        self._callees.directory, self._runtimes = directory, runtimes
+
+    async def open(self) -> None:
+        """Continue the calls from before a restart, if there may be any. Raises StoreError."""
+        assert self._runtimes is not None
+        if self._runtimes.main is not None:
+            await self.routing.open()
+
+    async def close(self) -> None:
+        await self.routing.close()
+
+    async def _open_main(self) -> Store:
+        assert self._runtimes is not None
+        store = await self._runtimes.main_store()
+        main = self._runtimes.main
+        assert main is not None, "it was just opened"
+        self.routing.connect(main, self._runtimes)
+        return store
+
+    def may_have_calls(self, settings: Settings) -> bool:
+        """Whether the main store may hold calls from before a restart."""
+        store = settings.store
+        if store.kind != "postgres" and not (store.kind != "memory" and holds_data(store)):
+            return False
+        agents = [agent for agent in settings.agents.values() if not agent.unavailable]
+        return any(self.tools_of(agent) for agent in agents)
 
     def tools_of(self, agent: AgentSettings) -> Mapping[str, TurnTool]:
         """The tools of routing that the agent has during its turns."""

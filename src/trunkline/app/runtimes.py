@@ -62,6 +62,11 @@ class Runtimes:
     def __iter__(self) -> Iterator[Runtime]:
         return iter([*self._by_store.values()])
 
+    @property
+    def main(self) -> Runtime | None:
+        """The runtime of the main store; None while nothing needs it."""
+        return self._by_store.get(self._main)
+
     def problems(self) -> list[str]:
         """The reasons why the gateway should get no traffic now, for `/readyz`."""
         return [problem for runtime in self for problem in runtime.problems()]
@@ -142,7 +147,7 @@ class Runtimes:
         return await runtime.main.open()
 
     def _wake_main(self) -> None:
-        if (main := self._by_store.get(self._main)) is not None:
+        if (main := self.main) is not None:
             main.due.wake()
 
     def _made(self, store: StoreSettings, adopting: str) -> Runtime:

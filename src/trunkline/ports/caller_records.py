@@ -21,8 +21,8 @@ NOTE = "note.1"
 ENTRY = "entry.1"
 # When a session was ended; what came before is not part of it any more.
 ENDED = "session-ended.1"
-# The kinds that retention deletes by age. The last two are in the main store.
-AGING = (KEY, ANSWER, NOTE, ENTRY, ENDED)
+# The kinds that retention deletes by age. Entries are in the main store.
+AGING = (KEY, ANSWER, NOTE, ENDED, ENTRY)
 
 _encode = msgspec.json.Encoder().encode
 

@@ -39,8 +39,12 @@ class PublishedAgent:
         account_id: str = "",
         is_open: bool = False,
         is_isolated: bool = False,
+        calls_others: bool = False,
     ) -> None:
         self.handle = handle
+        # Whether it has tools that call other agents of the gateway, whose answers may come to its
+        # sessions.
+        self.calls_others = calls_others
         # Whether it may call no other agents during a turn.
         self.is_isolated = is_isolated
         # Whether all who are signed in may call it without a grant.

@@ -18,12 +18,13 @@ from trunkline.engine.retention import ClockTrust, Pacing
 from trunkline.model.errors import RecordConflict
 from trunkline.model.profile import Profile
 from trunkline.model.values import TERMINAL
-from trunkline.ports.caller_records import AGING, ANSWER
+from trunkline.ports.caller_records import AGING, ANSWER, ENTRY
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Key, Put, Record
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.due_work import DueKind
+from trunkline.runtime.outbox import MainStore
 
 _log = logging.getLogger("trunkline.retention")
 
@@ -173,6 +174,8 @@ class Retention(Struct, kw_only=True, eq=False):
     agents: Mapping[str, PublishedAgent]
     # Returns the number of entries committed so far.
     committed: Callable[[], int]
+    # The way to the main store, which has the entries of sessions.
+    main: MainStore
     # Agents whose record is due in time.
     _scheduled: set[str] = set()
 
@@ -234,9 +237,18 @@ class Retention(Struct, kw_only=True, eq=False):
             keep=agent.profile.retention_max_tasks or None,
             steps=steps,
         )
+        await self._forget_entries(agent, steps)
         if gone.tasks:
             _log.info("pruned ended tasks", extra={"agent": agent.handle, "count": gone.tasks})
         return not steps.is_over
+
+    async def _forget_entries(self, agent: PublishedAgent, steps: Steps) -> None:
+        """Delete old entries of the sessions of an agent whose tasks are in another store."""
+        before_ms = self._forgets_before(agent.profile)
+        if before_ms is None or self.main.has_tasks or not agent.calls_others:
+            return
+        main = await self.main.open()
+        await steps.all(partial(_delete_old, main, ENTRY, agent.handle, before_ms))
 
     def is_expired(self, stored: StoredTask) -> bool:
         """Whether callers do not find the task any more. A sweep deletes it later, once the clock

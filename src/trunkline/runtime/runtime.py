@@ -248,6 +248,7 @@ class Runtime:
             trust=ClockTrust(now_ms=clock.now_ms(), monotonic_s=clock.monotonic()),
             agents=self.agents,
             committed=lambda: journal.committed_entries,
+            main=self.main,
         )
         registry.is_expired = self.retention.is_expired
         kinds = [self.retention.due_kind(), *self.main.due_kinds(), *due_kinds]

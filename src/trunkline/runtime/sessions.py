@@ -48,7 +48,7 @@ class Sessions(Struct, frozen=True, kw_only=True, eq=False):
 
     async def ended_ms(self, session: SessionRef) -> int:
         """When the session was ended last; 0 if it never was."""
-        return await ended_ms(await self.open_main(), session)
+        return await ended_ms(self.store, session)
 
 
 class RunSession(Struct, frozen=True, eq=False):
@@ -77,8 +77,7 @@ class RunSession(Struct, frozen=True, eq=False):
         if mode in ("task", "stateless") or limit < 1:
             return ()
         session = self.ref
-        main = await self._sessions.open_main()
-        ended = await ended_ms(main, session)
+        ended = await self._sessions.ended_ms(session)
         told = await self._tasks(session.context_id, limit, after_ms=ended)
         for at_ms, messages in await self._sessions.direct.latest(
             run.lane.scope, session.context_id, limit
@@ -92,9 +91,11 @@ class RunSession(Struct, frozen=True, eq=False):
         # An entry that began a turn is a message of its task as well.
         known = {message.message_id for _, group in told for message in group}
         known.add(run.message.message_id)
-        for at_ms, entry in await latest_entries(main, session, limit=limit):
-            if at_ms > ended and entry.message_id not in known:
-                told.append((at_ms, (entry,)))
+        if run.agent.calls_others:
+            main = await self._sessions.open_main()
+            for at_ms, entry in await latest_entries(main, session, limit=limit):
+                if at_ms > ended and entry.message_id not in known:
+                    told.append((at_ms, (entry,)))
         told.sort(key=lambda item: item[0])
         flat = [message for _, group in told for message in group]
         return await self._sessions.large_values.restored(run.lane.scope, flat[-limit:], {})

@@ -98,6 +98,11 @@ def database_path(store: StoreSettings) -> File:
     return File(store.path) if store.path else data_dir() / DATABASE_NAME
 
 
+def holds_data(store: StoreSettings) -> bool:
+    """Whether there is something on the disk of a store that is not a server."""
+    return database_path(store).exists()
+
+
 def own_folder(store: StoreSettings) -> File:
     """The folder for files of the gateway that are not tasks: beside the SQLite database or the
     folder of JSON files. That of a PostgreSQL store belongs to one gateway on one machine."""
