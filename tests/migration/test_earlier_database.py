@@ -107,7 +107,7 @@ async def test_transcripts_and_notes_are_there_and_age_as_before(database: Path)
     assert told == ["reply first", "first", "reply second", "second"]
     assert await session.recall("thread") == "4711 ✓"
     assert await session.recall("gone") is None
-    assert await w.runtime._sessions.of_agent(HANDLE).recall("card") == "{}"
+    assert await w.runtime.sessions.of_agent(HANDLE).recall("card") == "{}"
     before_ms = 1_750_000_001_000
     assert await w.store.count_due(ANSWER, HANDLE, before_ms=before_ms) == 2
     assert await w.store.count_due(NOTE, HANDLE, before_ms=before_ms + 1) == 2

@@ -123,7 +123,12 @@ class CallWorld:
 
     def callees(self) -> Sequence[Callee]:
         return [
-            Callee(agent=each, service=runtime.service)
+            Callee(
+                agent=each,
+                service=runtime.service,
+                sessions=runtime.sessions,
+                queued_replies=runtime.queued_replies,
+            )
             for runtime in self.runtimes
             for each in runtime.agents.values()
         ]

@@ -471,6 +471,8 @@ def _callee(entry: _Entry) -> Callee:
     return Callee(
         agent=entry.agent,
         service=entry.runtime.service,
+        sessions=entry.runtime.sessions,
+        queued_replies=entry.runtime.queued_replies,
         skills=tuple([skill.id for skill in entry.endpoints[0].card.skills]),
         is_private=standing is not None and standing.is_private,
     )

@@ -14,6 +14,9 @@ from msgspec import Struct
 
 # Where the answer to a call goes: to the session of the caller, to its channel, or to both.
 Delivery: TypeAlias = Literal["session", "channel", "dual"]
+# Where a copy of an answer goes: to the task of the turn that asked, as a later reply of its agent,
+# or into the log of the gateway.
+Channel: TypeAlias = Literal["a2a", "log"]
 # What becomes of a call whose agent crashed: an error at once, or the timeout when it comes.
 OnCrash: TypeAlias = Literal["error", "wait_for_timeout"]
 
@@ -50,6 +53,8 @@ class CallPolicy(Struct, frozen=True, kw_only=True):
     # Patterns of `owner/slug` or `owner/slug#skill`.
     may_call: tuple[str, ...] = ("*",)
     delivery: Delivery = "session"
+    # The channel that gets copies of answers.
+    channel: Channel = "a2a"
     # Whether an answer also begins the next turn of the session.
     starts_turn: bool = False
     is_isolated: bool = False
@@ -151,6 +156,7 @@ def checked_input(value: Any, limits: CallLimits) -> Any:
 
 def _timeout_ms(arguments: Mapping[str, Any], limits: CallLimits) -> int:
     """The timeout in force: never above the limit."""
+    named: dict[str, int] = {}
     for name, factor in (("timeout", 1), ("timeoutSeconds", 1000)):
         value = arguments.get(name)
         if value is None:
@@ -158,10 +164,12 @@ def _timeout_ms(arguments: Mapping[str, Any], limits: CallLimits) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
             unit = "milliseconds" if factor == 1 else "seconds"
             raise _invalid(f"{name} must be a number of {unit}, 0 or more")
-        wanted = round(value * factor)
         # A fraction of a millisecond is not "no answer expected".
-        return min(max(wanted, 1 if value else 0), round(limits.max_timeout_s * 1000))
-    return round(limits.timeout_s * 1000)
+        named[name] = max(round(value * factor), 1 if value else 0)
+    if len({*named.values()}) > 1:
+        raise _invalid("timeout and timeoutSeconds differ; name one of them")
+    wanted = next(iter(named.values()), round(limits.timeout_s * 1000))
+    return min(wanted, round(limits.max_timeout_s * 1000))
 
 
 def allows(policy: CallPolicy, callee: str, skill: str) -> bool:

@@ -7,12 +7,16 @@ from msgspec import Struct
 
 from trunkline.engine.agent_calls import CallPolicy
 from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.queued_replies import QueuedReplies
 from trunkline.runtime.service import Service
+from trunkline.runtime.sessions import Sessions
 
 
 class Callee(Struct, frozen=True, kw_only=True):
     agent: PublishedAgent
     service: Service
+    sessions: Sessions
+    queued_replies: QueuedReplies
     # The ids of the skills on its card; empty where they are not known.
     skills: tuple[str, ...] = ()
     # Whether callers that may not call it must not learn that it exists.

@@ -7,6 +7,7 @@ from trunkline.engine.agent_calls import CallLimits
 from trunkline.model.call_outcomes import CallOutcome
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store
+from trunkline.routing.answers import Answers
 from trunkline.routing.call_records import WATCH, RoutedCall
 from trunkline.routing.call_watch import CallWatches, numbers
 from trunkline.routing.callees import Callees
@@ -14,6 +15,7 @@ from trunkline.routing.callers import CallingTurn
 from trunkline.routing.calls import Calls, OnAudit
 from trunkline.routing.counts import CallCounts
 from trunkline.routing.deadlines import CallEnds
+from trunkline.routing.sessions import SessionDirectory
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.outbox import MainStore
 from trunkline.runtime.participants import Rejoin
@@ -68,6 +70,11 @@ class Routing:
             wake_in=self._wake_in,
         )
 
+        self._answers = Answers(callees=callees, limits=limits, open_main=open_main)
+        self.sessions = SessionDirectory(
+            callees=callees, open_main=open_main, clock=clock, counts=self.counts
+        )
+
     def rejoins(self, main: MainStore) -> Mapping[str, Rejoin]:
         """The participants of the tasks of one store. `main` is its way to the main store."""
         watches = CallWatches(
@@ -80,7 +87,7 @@ class Routing:
 
     def due_kinds(self) -> tuple[DueKind, ...]:
         """The due work of the main store."""
-        return self._ends.due_kinds()
+        return (*self._ends.due_kinds(), *self._answers.due_kinds())
 
     def connect(self, main: Runtime, runtimes: Iterable[Runtime]) -> None:
         """`main` is the runtime of the main store; `runtimes` are always all that there are."""

@@ -107,7 +107,7 @@ class Runtime:
             store=store, registry=registry, journal=journal, ids=ids
         )
         direct = DirectAnswers(store=store, clock=clock)
-        self._sessions = Sessions(
+        self.sessions = Sessions(
             store=store,
             clock=clock,
             queued_replies=self.queued_replies,
@@ -122,7 +122,7 @@ class Runtime:
             journal=journal,
             recorder=self.recorder,
             registry=registry,
-            sessions=self._sessions,
+            sessions=self.sessions,
             keys=self.keys,
             direct=direct,
             credentials=credentials,
@@ -147,7 +147,7 @@ class Runtime:
         self.publishing = Publishing(
             agents=self.agents,
             drain=self._drain,
-            sessions=self._sessions,
+            sessions=self.sessions,
             recover=self.recover,
             gateway=gateway,
         )

@@ -5,7 +5,7 @@ without a task, and its entries, such as the answers of agents that it has asked
 as durable as the tasks, belongs to the same caller, and is deleted with them.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 import msgspec
 from msgspec import Struct
@@ -39,7 +39,7 @@ class Sessions(Struct, frozen=True, kw_only=True, eq=False):
 
     def notes(self, agent: PublishedAgent, live: LiveTask) -> "StoredNotes":
         """The notes of the backend in the conversation of a task."""
-        context_id = _session_context(agent, live.context_id, live.task_id)
+        context_id = session_context(agent, live.context_id, live.task_id)
         return StoredNotes(self, SessionRef(live.scope, context_id))
 
     def of_agent(self, handle: str) -> "StoredNotes":
@@ -49,6 +49,67 @@ class Sessions(Struct, frozen=True, kw_only=True, eq=False):
     async def ended_ms(self, session: SessionRef) -> int:
         """When the session was ended last; 0 if it never was."""
         return await ended_ms(self.store, session)
+
+    async def transcript(
+        self,
+        agent: PublishedAgent,
+        session: SessionRef,
+        *,
+        limit: int,
+        but_tasks: Collection[str] = (),
+        but_message: str = "",
+    ) -> tuple[Message, ...]:
+        """The last messages of the session, the oldest first, without those of some tasks and
+        without the message that a turn is about."""
+        if limit < 1:
+            return ()
+        ended = await self.ended_ms(session)
+        told = await self._tasks(session, limit, but_tasks, after_ms=ended)
+        for at_ms, messages in await self.direct.latest(session.scope, session.context_id, limit):
+            # An answer without a task has the id that its task would have.
+            if messages[-1].message_id not in but_tasks and at_ms > ended:
+                told.append((at_ms, messages))
+        # Tasks and answers came with the latest first. Messages of the same time keep their
+        # order.
+        told.reverse()
+        if agent.calls_others:
+            # An entry that began a turn is a message of its task as well.
+            known = {message.message_id for _, group in told for message in group}
+            known.add(but_message)
+            main = await self.open_main()
+            for at_ms, entry in await latest_entries(main, session, limit=limit):
+                if at_ms > ended and entry.message_id not in known:
+                    told.append((at_ms, (entry,)))
+        told.sort(key=lambda item: item[0])
+        flat = [message for _, group in told for message in group]
+        return await self.large_values.restored(session.scope, flat[-limit:], {})
+
+    async def _tasks(
+        self,
+        session: SessionRef,
+        limit: int,
+        but_tasks: Collection[str],
+        *,
+        after_ms: int,
+    ) -> list[tuple[int, tuple[Message, ...]]]:
+        """The messages of the tasks of the session that began later, the latest task first, with
+        its time."""
+        found = list[tuple[int, tuple[Message, ...]]]()
+        query = TaskQuery(scope=session.scope, context_id=session.context_id, limit=_PAGE)
+        count = 0
+        while count < limit:
+            page = await self.store.list(query)
+            for stored in page.tasks:
+                if stored.task_id not in but_tasks and stored.created_ms > after_ms:
+                    fold = fold_of(stored)
+                    # Messages that wait in the queue have not reached the agent.
+                    messages = fold.settled_history()
+                    count += len(messages)
+                    found.append((stored.status_ms, messages))
+            if page.next is None:
+                break
+            query = msgspec.structs.replace(query, after=page.next)
+        return found
 
 
 class RunSession(Struct, frozen=True, eq=False):
@@ -73,37 +134,22 @@ class RunSession(Struct, frozen=True, eq=False):
 
     async def transcript(self, *, limit: int = 100) -> tuple[Message, ...]:
         run = self._run
-        mode = run.agent.profile.context_mode
-        if mode in ("task", "stateless") or limit < 1:
+        if run.agent.profile.context_mode in ("task", "stateless"):
             return ()
-        session = self.ref
-        ended = await self._sessions.ended_ms(session)
-        told = await self._tasks(session.context_id, limit, after_ms=ended)
-        for at_ms, messages in await self._sessions.direct.latest(
-            run.lane.scope, session.context_id, limit
-        ):
-            # The answer of this run itself is not before it.
-            if messages[-1].message_id != run.task_id and at_ms > ended:
-                told.append((at_ms, messages))
-        # Tasks and answers came with the latest first. Messages of the same time keep their
-        # order.
-        told.reverse()
-        # An entry that began a turn is a message of its task as well.
-        known = {message.message_id for _, group in told for message in group}
-        known.add(run.message.message_id)
-        if run.agent.calls_others:
-            main = await self._sessions.open_main()
-            for at_ms, entry in await latest_entries(main, session, limit=limit):
-                if at_ms > ended and entry.message_id not in known:
-                    told.append((at_ms, (entry,)))
-        told.sort(key=lambda item: item[0])
-        flat = [message for _, group in told for message in group]
-        return await self._sessions.large_values.restored(run.lane.scope, flat[-limit:], {})
+        own = run.live.task_id if run.live is not None else ""
+        return await self._sessions.transcript(
+            run.agent,
+            self.ref,
+            limit=limit,
+            # A run without a task has the id that its task would get.
+            but_tasks=(own, run.task_id),
+            but_message=run.message.message_id,
+        )
 
     @property
     def ref(self) -> SessionRef:
         run = self._run
-        context_id = _session_context(run.agent, run.context_id, run.task_id)
+        context_id = session_context(run.agent, run.context_id, run.task_id)
         return SessionRef(run.lane.scope, context_id)
 
     async def recall(self, name: str) -> str | None:
@@ -119,29 +165,6 @@ class RunSession(Struct, frozen=True, eq=False):
         agent, live = self._run.agent, self._run.live
         task_id = live.task_id if live is not None else ""
         return await self._sessions.queued_replies.deliver(task_id, payload, agent=agent.handle)
-
-    async def _tasks(
-        self, context_id: str, limit: int, *, after_ms: int
-    ) -> list[tuple[int, tuple[Message, ...]]]:
-        """The messages of the tasks of the session that began later, the latest task first, with
-        its time."""
-        run, found = self._run, list[tuple[int, tuple[Message, ...]]]()
-        own = run.live.task_id if run.live is not None else ""
-        query = TaskQuery(scope=run.lane.scope, context_id=context_id, limit=_PAGE)
-        count = 0
-        while count < limit:
-            page = await self._sessions.store.list(query)
-            for stored in page.tasks:
-                if stored.task_id != own and stored.created_ms > after_ms:
-                    fold = fold_of(stored)
-                    # Messages that wait in the queue have not reached the agent.
-                    messages = fold.settled_history()
-                    count += len(messages)
-                    found.append((stored.status_ms, messages))
-            if page.next is None:
-                break
-            query = msgspec.structs.replace(query, after=page.next)
-        return found
 
     def _peer(self) -> Peer:
         run = self._run
@@ -175,7 +198,7 @@ class StoredNotes(Struct, frozen=True, eq=False):
         return note_key(self.session.scope, self.session.context_id, name)
 
 
-def _session_context(agent: PublishedAgent, context_id: str, task_id: str) -> str:
+def session_context(agent: PublishedAgent, context_id: str, task_id: str) -> str:
     """The context of the session; empty where all contexts of a caller are one session."""
     if agent.profile.context_mode == "client":
         return ""

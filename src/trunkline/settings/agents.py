@@ -10,7 +10,7 @@ from msgspec import Meta
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value, shown
-from trunkline.engine.agent_calls import CallPolicy, Delivery
+from trunkline.engine.agent_calls import CallPolicy, Channel, Delivery
 from trunkline.hub.agent_limits import AgentLimits
 from trunkline.model.handles import EVERY, HANDLE, folded
 from trunkline.protocol.rest_routes import RESERVED_TENANTS
@@ -117,6 +117,14 @@ class AgentSettings(ProfileSettings, frozen=True, kw_only=True, forbid_unknown_f
             "(`dual`)."
         ),
     ] = "session"
+    response_channel: Annotated[
+        Channel,
+        doc(
+            "Channel of the agent: `a2a` adds the answer to the task of the turn that asked, as a "
+            "later reply, and `log` writes it to the log. With `dual` nothing is sent on `a2a` "
+            "unless `origin_routing_policy` is `legacy-origin-routing`."
+        ),
+    ] = "a2a"
     response_starts_turn: Annotated[
         bool, doc("Whether an answer to one of its calls also begins its next turn.")
     ] = False
@@ -170,6 +178,7 @@ class AgentSettings(ProfileSettings, frozen=True, kw_only=True, forbid_unknown_f
         return CallPolicy(
             may_call=self.may_call,
             delivery=self.response_delivery,
+            channel=self.response_channel,
             starts_turn=self.response_starts_turn,
             is_isolated=self.isolated,
         )
