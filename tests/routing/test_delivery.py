@@ -138,7 +138,7 @@ async def test_the_answers_to_a_session_that_was_ended_are_discarded() -> None:
         await w.send("caller", "the moon", context="c1")
         await w.clock.advance(1)
         assert await w.routing.sessions.end(await session(w)) == 1
-        assert w.routing.counts.by_outcome["discarded"] == 1
+        assert w.routing.counts.ended["discarded"] == 1
         await w.clock.advance(70)
         assert not await w.entries("caller", "c1")
         assert not await w.routing.sessions.of_caller("alice", "", agent="acme/caller")

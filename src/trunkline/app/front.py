@@ -1,6 +1,6 @@
 """`Front`: the parts that a request meets before its agent: access, limits and pages."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from trunkline.app.tools import mcp_endpoint
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
+from trunkline.ports.figures import Figure, Labelled, Timed
 from trunkline.protocol.ai_catalog import PATH as CATALOG_PATH
 from trunkline.server.a2a import A2AHandler, OnTurnedAway
 from trunkline.server.access import Access
@@ -57,8 +58,11 @@ class Front:
         lifespan: Lifespan,
         catalog: AiCatalog,
         on_turned_away: OnTurnedAway | None = None,
+        more_figures: Callable[[], Iterable[Figure | Labelled | Timed]] = tuple,
     ) -> None:
-        """`on_turned_away` learns of requests to agents that were refused for their credential."""
+        """`on_turned_away` learns of requests to agents that were refused for their credential.
+        `more_figures` are those of features, for `/metrics`."""
+        self._more_figures = more_figures
         self._clock = clock
         self._runtimes = runtimes
         # Its public key has a page. Set again before `apply` if the key has changed.
@@ -70,7 +74,7 @@ class Front:
         self._streams = StreamCounts(settings.server.max_streams_per_principal)
         # The listener shares it.
         self.budget = MemoryBudget(settings.server.max_held_bytes)
-        self._metrics = Metrics(self._gauges)
+        self._metrics = Metrics(self._figures)
         self.mcp: McpEndpoint | None = None
         if settings.remote.mcp:
             access = self._access_to_pages(settings)
@@ -163,7 +167,7 @@ class Front:
             certificate_proxies=_certificate_proxies(settings),
         )
 
-    def _gauges(self) -> Iterator[tuple[str, str, float]]:
+    def _figures(self) -> Iterator[Figure | Labelled | Timed]:
         runtimes = [*self._runtimes]
         agents = [agent for runtime in runtimes for agent in runtime.agents.values()]
         waiting = sum(agent.lanes.total_waiting for agent in agents)
@@ -184,6 +188,7 @@ class Front:
                 shared[name] = (text, value + shared.get(name, (text, 0.0))[1])
         for name, (text, value) in shared.items():
             yield name, text, value
+        yield from self._more_figures()
 
 
 def _certificate_proxies(settings: Settings) -> list[IPv4Network | IPv6Network] | None:

@@ -148,6 +148,7 @@ def build(
         lifespan=lifespan,
         catalog=AiCatalog(lambda: directory.list(), lambda: directory.base_url),
         on_turned_away=None if hub is None else hub.audit.turned_away,
+        more_figures=routing.routing.counts.figures,
     )
     if hub is not None or routing.may_have_calls(settings):
         # These need the main store, also if no agent of the configuration has its tasks there.

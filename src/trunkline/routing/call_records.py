@@ -85,6 +85,8 @@ class CallEnd(Struct, frozen=True, omit_defaults=True):
 
     call: RoutedCall
     task_id: str
+    # When the called agent was done.
+    settled_ms: int
     outcome: CallOutcome | None = None
 
 

@@ -33,8 +33,11 @@ _log = logging.getLogger("trunkline.routing")
 class OnEnded(Protocol):
     """Learns of every call that a commit of this node has ended, and must not wait."""
 
-    def __call__(self, call: RoutedCall, outcome: CallOutcome | None, *, is_late: bool) -> None:
-        """`outcome` is None where an end is on its way. `is_late`: another end was first."""
+    def __call__(
+        self, call: RoutedCall, outcome: CallOutcome | None, *, is_late: bool, took_s: float
+    ) -> None:
+        """`outcome` is None where an end is on its way. `is_late`: another end was first. `took_s`:
+        since the called agent was done."""
         ...
 
 
@@ -72,6 +75,8 @@ class CallWatch:
         # What the commit that ends the call carries.
         self._ending: Group | None = None
         self._outcome: CallOutcome | None = None
+        # When the called agent was done, by the monotonic clock.
+        self._settled_s = 0.0
 
     def enlist(
         self, live: LiveTask, entries: tuple[Entry, ...], state: TaskState
@@ -100,6 +105,7 @@ class CallWatch:
         if outcome is not None and outcome.is_crash and self._call.on_crash == "wait_for_timeout":
             return ()
         watches, call, task_id = self._watches, self._call, live.task_id
+        self._settled_s = watches.clock.monotonic()
         if outcome is not None and watches.main.has_tasks:
             ended = ends_with_outcome(
                 call,
@@ -112,7 +118,7 @@ class CallWatch:
             self._outcome = outcome
             self._ending = Group(ended.changes, is_required=is_new)
             return (self._ending, self._forgets()) if not is_new else (self._ending,)
-        end = put_end(CallEnd(call, task_id, outcome))
+        end = put_end(CallEnd(call, task_id, watches.clock.now_ms(), outcome))
         self._ending = Group(watches.main.changes(call.id, end), is_required=is_new)
         if not is_new:
             return (self._ending, self._forgets())
@@ -135,7 +141,8 @@ class CallWatch:
             return
         self._leave(live)
         is_late = any(group is self._ending for group in skipped)
-        self._watches.on_ended(self._call, self._outcome, is_late=is_late)
+        took_s = self._watches.clock.monotonic() - self._settled_s
+        self._watches.on_ended(self._call, self._outcome, is_late=is_late, took_s=took_s)
 
     def _leave(self, live: LiveTask) -> None:
         live.participants = tuple([each for each in live.participants if each is not self])

@@ -131,9 +131,16 @@ class Calls:
             raise CallRefused("not_found", "the agent has no task of this id")
         return {"taskId": task_id, **_standing_of(task)}
 
-    def ended(self, call: RoutedCall, outcome: CallOutcome | None, *, is_late: bool) -> None:
-        """A commit of this node has ended the call."""
-        self._counts.ended(call, outcome, is_late=is_late)
+    def ended(
+        self, call: RoutedCall, outcome: CallOutcome | None, *, is_late: bool, took_s: float
+    ) -> None:
+        """A commit of this node has ended the call, or with an outcome of None has it ended soon.
+        `is_late`: another end was first. `took_s`: since the called agent was done."""
+        if is_late:
+            self._counts.ended["late"] += 1
+        elif outcome is not None:
+            self._counts.ended[outcome.status] += 1
+            self._counts.delivery.observe(took_s)
         waiting = self._waiting.get(call.id)
         if waiting is not None:
             waiting.set()
@@ -266,7 +273,7 @@ class Calls:
             task = await self._sent(callee, caller, request)
             if not is_expected:
                 return {"status": "working", "taskId": task.id, "agent": callee.agent.handle}
-            self._counts.made(call)
+            self._counts.begun += 1
             self._wake_in(asked.timeout_ms / 1000)
             if asked.waits:
                 return await self._answer(call, done)

@@ -20,6 +20,8 @@ from trunkline.routing.call_records import (
     decode_end,
     decode_record,
 )
+from trunkline.routing.call_watch import OnEnded
+from trunkline.routing.counts import CallCounts
 from trunkline.routing.delivery import ends_with_outcome, ends_with_timeout
 from trunkline.runtime.due_work import DueKind
 
@@ -35,8 +37,8 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
     next_number: Callable[[], int]
     # Reads the outcome of a call from the task of the called agent; None where that is gone.
     outcome_from_task: Callable[[RoutedCall, str], Awaitable[CallOutcome | None]]
-    on_timeout: Callable[[RoutedCall], None]
-    on_ended: Callable[[RoutedCall, CallOutcome], None]
+    counts: CallCounts
+    on_ended: OnEnded
     wake_in: Callable[[float], None]
 
     def due_kinds(self) -> tuple[DueKind, ...]:
@@ -67,7 +69,9 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
             number=self.next_number(),
             expected=due.version,
         )
-        self.on_timeout(record.call)
+        self.counts.ended["timeout"] += 1
+        late_ms = self.clock.now_ms() - record.call.begun_ms - record.call.timeout_ms
+        self.counts.timeout_error.observe(abs(late_ms) / 1000)
         return ended.changes
 
     async def _end(self, due: Record) -> Sequence[Change]:
@@ -87,5 +91,6 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
             number=self.next_number(),
             expected=stored.version,
         )
-        self.on_ended(end.call, outcome)
+        took_s = max(0, self.clock.now_ms() - end.settled_ms) / 1000
+        self.on_ended(end.call, outcome, is_late=False, took_s=took_s)
         return ended.changes

@@ -4,11 +4,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from trunkline.engine.agent_calls import CallLimits
-from trunkline.model.call_outcomes import CallOutcome
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store
 from trunkline.routing.answers import Answers
-from trunkline.routing.call_records import WATCH, RoutedCall
+from trunkline.routing.call_records import WATCH
 from trunkline.routing.call_watch import CallWatches, numbers
 from trunkline.routing.callees import Callees
 from trunkline.routing.callers import CallingTurn
@@ -65,8 +64,8 @@ class Routing:
             clock=clock,
             next_number=self._numbers,
             outcome_from_task=self.calls.outcome_from_task,
-            on_timeout=self.counts.timed_out,
-            on_ended=self._ended_later,
+            counts=self.counts,
+            on_ended=self.calls.ended,
             wake_in=self._wake_in,
         )
 
@@ -100,9 +99,6 @@ class Routing:
 
     async def close(self) -> None:
         await self.calls.close()
-
-    def _ended_later(self, call: RoutedCall, outcome: CallOutcome) -> None:
-        self.calls.ended(call, outcome, is_late=False)
 
     def _wake(self) -> None:
         for runtime in self._runtimes:

@@ -84,7 +84,7 @@ class SessionDirectory(Struct, frozen=True, kw_only=True, eq=False):
             for record in page:
                 count += await self._discard(main, record)
             after = page[-1].key
-        self.counts.discarded(count)
+        self.counts.ended["discarded"] += count
         return count
 
     async def _discard(self, main: Store, record: Record) -> bool:

@@ -1,33 +1,25 @@
 """`Metrics`: the figures of `/metrics`, in plain counters until a scrape asks for them."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TypeAlias
 
-from msgspec import Struct
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+from trunkline.ports.figures import BUCKETS_S, Durations, Figure, Labelled, Timed
+
 LABELS = ("agent", "operation", "binding", "version", "outcome")
 # The values of the labels, in this order.
 Labels: TypeAlias = tuple[str, str, str, str, str]
 
 
-class _Series(Struct, eq=False):
-    buckets: list[int]
-    count: int = 0
-    seconds: float = 0.0
-
-
 class Metrics(Collector):
-    def __init__(self, gauges: Callable[[], Iterable[tuple[str, str, float]]]) -> None:
-        """`gauges` returns the name, help text and value of each figure that a scrape reads from
-        the runtime."""
-        self._gauges = gauges
-        self._series: dict[Labels, _Series] = {}
+    def __init__(self, figures: Callable[[], Iterable[Figure | Labelled | Timed]]) -> None:
+        """`figures` returns what a scrape reads from other parts of the gateway."""
+        self._figures = figures
+        self._series: dict[Labels, Durations] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -35,10 +27,8 @@ class Metrics(Collector):
         """Count one request. No label holds an id, so that the number of series stays small."""
         series = self._series.get(labels)
         if series is None:
-            series = self._series[labels] = _Series([0] * (len(BUCKETS_S) + 1))
-        series.count += 1
-        series.seconds += seconds
-        series.buckets[bisect_left(BUCKETS_S, seconds)] += 1
+            series = self._series[labels] = Durations()
+        series.observe(seconds)
 
     def forget_others(self, agents: Container[str]) -> None:
         """Drop the series of agents that are not among these."""
@@ -58,17 +48,31 @@ class Metrics(Collector):
             durations.add_metric(key, _cumulative(series), series.seconds)
         yield requests
         yield durations
-        for name, text, value in self._gauges():
-            if name.endswith("_total"):
-                yield CounterMetricFamily(name.removesuffix("_total"), text, value=value)
-            else:
-                yield GaugeMetricFamily(name, text, value=value)
+        for figure in self._figures():
+            yield _metric(figure)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)
 
 
-def _cumulative(series: _Series) -> list[tuple[str, float]]:
+def _metric(figure: Figure | Labelled | Timed) -> Metric:
+    if isinstance(figure, Timed):
+        durations = HistogramMetricFamily(figure.name, figure.text)
+        durations.add_metric([], _cumulative(figure.durations), figure.durations.seconds)
+        return durations
+    if isinstance(figure, Labelled):
+        name = figure.name.removesuffix("_total")
+        counter = CounterMetricFamily(name, figure.text, labels=[figure.label])
+        for value, count in figure.values.items():
+            counter.add_metric([value], count)
+        return counter
+    name, text, number = figure
+    if name.endswith("_total"):
+        return CounterMetricFamily(name.removesuffix("_total"), text, value=number)
+    return GaugeMetricFamily(name, text, value=number)
+
+
+def _cumulative(series: Durations) -> list[tuple[str, float]]:
     total = 0
     buckets: list[tuple[str, float]] = []
     for bound, count in zip((*map(str, BUCKETS_S), "+Inf"), series.buckets, strict=True):

@@ -21,10 +21,10 @@ from trunkline.model.errors import (
     Unavailable,
 )
 from trunkline.ports.directory import Directory
+from trunkline.ports.figures import Durations
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.logs import Redaction
-from trunkline.server.metrics import _Series
 from trunkline.settings.load import agent_from
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing import settle
@@ -273,7 +273,7 @@ async def churn(world: World, count: int) -> None:
 
 def live_objects() -> dict[str, int]:
     gc.collect()
-    kinds = (PublishedAgent, Endpoint, _Series)
+    kinds = (PublishedAgent, Endpoint, Durations)
     objects = gc.get_objects()
     return {kind.__name__: sum(type(each) is kind for each in objects) for kind in kinds}
 

@@ -2,7 +2,8 @@ from collections.abc import Iterator
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from trunkline.server.metrics import BUCKETS_S, Metrics
+from trunkline.ports.figures import BUCKETS_S
+from trunkline.server.metrics import Metrics
 
 LABELS = {
     "agent": "acme/echo",
