@@ -10,6 +10,7 @@ import msgspec
 from trunkline.backends.python import PythonBackend, Turn, agent
 from trunkline.engine import call_chain
 from trunkline.engine.agent_calls import CallLimits, CallPolicy
+from trunkline.engine.routes import Route
 from trunkline.model.calls import (
     Caller,
     GetTaskRequest,
@@ -53,6 +54,7 @@ class CallWorld:
         clock: FakeClock | None = None,
         limits: CallLimits | None = None,
         policies: Mapping[str, CallPolicy] | None = None,
+        routes: Sequence[Route] = (),
         node: str = "id",
     ) -> None:
         self.clock = clock or FakeClock()
@@ -68,6 +70,7 @@ class CallWorld:
             ids=SequentialIds(f"{node}-call"),
             open_main=self._open_main,
             on_audit=self._heard,
+            routes=lambda: routes,
         )
         own = MainStore.own(self.store, clock=self.clock, ids=ids)
         self.main = Runtime(
@@ -77,6 +80,7 @@ class CallWorld:
             agents=[self._published(slug, fn) for slug, fn in functions.items()],
             main=own,
             participants=self.routing.rejoins(own),
+            watchers=self.routing.watchers(own),
             due_kinds=self.routing.due_kinds(),
         )
         self.runtimes = [self.main]
@@ -93,6 +97,7 @@ class CallWorld:
                     agents=[self._published(slug, fn) for slug, fn in elsewhere.items()],
                     main=way,
                     participants=self.routing.rejoins(way),
+                    watchers=self.routing.watchers(way),
                 )
             )
         self.routing.connect(self.main, self.runtimes)

@@ -126,6 +126,7 @@ def build(
         gateway=_name(base_url),
         credentials=None if hub is None else hub.turn_credentials.of,
         rejoins=routing.routing.rejoins,
+        watchers=routing.routing.watchers,
     )
 
     @asynccontextmanager

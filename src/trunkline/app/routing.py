@@ -9,6 +9,7 @@ from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.clock import Uuid7Ids
 from trunkline.engine.agent_calls import CallLimits, CallPolicy
+from trunkline.engine.routes import Route
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 from trunkline.ports.tools import TurnTool
@@ -40,6 +41,9 @@ class GatewayCallees:
         own = self._settings.agents.get(handle)
         return _NO_CALLS if own is None else own.call_policy
 
+    def routes(self) -> Sequence[Route]:
+        return self._settings.route_list
+
     def limits(self) -> CallLimits:
         return self._settings.routing.limits
 
@@ -61,6 +65,7 @@ class GatewayRouting:
             clock=clock,
             ids=Uuid7Ids(),
             open_main=self._open_main,
+            routes=self._callees.routes,
         )
 
     def connect(self, directory: AgentDirectory, runtimes: Runtimes) -> None:

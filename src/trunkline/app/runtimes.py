@@ -16,7 +16,7 @@ from trunkline.ports.gate import Gate
 from trunkline.ports.store import Store
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.outbox import MainStore
-from trunkline.runtime.participants import Rejoin
+from trunkline.runtime.participants import Rejoin, Watchers
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import StoreSettings
 from trunkline.settings.server import ServerSettings
@@ -38,11 +38,14 @@ class Runtimes:
         gateway: str = "",
         credentials: Callable[[Principal | None, str], CredentialFor] | None = None,
         rejoins: Callable[[MainStore], Mapping[str, Rejoin]] | None = None,
+        watchers: Callable[[MainStore], Watchers] | None = None,
     ) -> None:
         """`times` are those of gateways that share a store. `due_kinds` is due work of the main
-        store, and `gateway` the name of the gateway in call chains. `rejoins` returns the
-        participants of tasks by the way from their store to the main store."""
+        store, and `gateway` the name of the gateway in call chains. `rejoins` and
+        `watchers` return the participants of tasks by the way from their store to the main
+        store."""
         self._rejoins = rejoins
+        self._watchers = watchers
         self._due_kinds = tuple(due_kinds)
         self._gateway = gateway
         self._credentials = credentials
@@ -180,6 +183,7 @@ class Runtimes:
             heartbeat_s=self._server.heartbeat_s,
             gate=self._gate,
             participants=None if self._rejoins is None else self._rejoins(main),
+            watchers=None if self._watchers is None else self._watchers(main),
             due_kinds=self._due_kinds if is_main else (),
             gateway=self._gateway,
             credentials=self._credentials,

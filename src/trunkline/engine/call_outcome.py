@@ -31,7 +31,7 @@ def outcome_of(status: TaskStatus, artifacts: Sequence[Artifact]) -> CallOutcome
         return CallOutcome("input_required", text=text_of(said))
     if status.state is TaskState.COMPLETED:
         parts = [part for artifact in artifacts for part in artifact.parts]
-        return CallOutcome("completed", answer=_answer(parts or said))
+        return CallOutcome("completed", answer=answer_of(parts or said))
     text = text_of(said)
     code = _CODES[status.state]
     if is_restart_failure(text):
@@ -43,7 +43,8 @@ def outcome_of(status: TaskStatus, artifacts: Sequence[Artifact]) -> CallOutcome
     return CallOutcome("error", code=code, text=text)
 
 
-def _answer(parts: Sequence[Part]) -> StructuredAnswer:
+def answer_of(parts: Sequence[Part]) -> StructuredAnswer:
+    """What the parts say, as far as they say it in a structured form."""
     values = [part.data for part in parts if part.data is not UNSET]
     if len(values) == 1 and isinstance(values[0], dict):
         return of_object(values[0])

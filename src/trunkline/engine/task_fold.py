@@ -146,6 +146,11 @@ class TaskFold(Struct, eq=False):
         return before[0] if before is not None and self.knows_turn else None
 
     @property
+    def last_options(self) -> TurnOptions | None:
+        """The options of the message that began the last turn."""
+        return self._before_turn[0].options if self._before_turn is not None else None
+
+    @property
     def earlier_artifacts(self) -> tuple[Artifact, ...]:
         """The artifacts from before the current turn."""
         return self._before_turn[2] if self._before_turn is not None else ()

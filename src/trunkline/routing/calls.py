@@ -126,7 +126,7 @@ class Calls:
                 "no call of this session has this id; for a call without a timeout, name its "
                 "agent too",
             )
-        task = await self._task(callee, turn.principal, turn.session.scope.tenant, task_id)
+        task = await self.task_of(callee, turn.principal, turn.session.scope.tenant, task_id)
         if task is None:
             raise CallRefused("not_found", "the agent has no task of this id")
         return {"taskId": task_id, **_standing_of(task)}
@@ -385,12 +385,12 @@ class Calls:
             callee = self._callees.callee(call.callee)
             tenant = call.session.scope.tenant
             if callee is not None:
-                task = await self._task(callee, call.principal, tenant, record.task_id)
+                task = await self.task_of(callee, call.principal, tenant, record.task_id)
                 if task is not None and task.status.state in TERMINAL:
                     standing["late"] = _standing_of(task)
         return standing
 
-    async def _task(
+    async def task_of(
         self, callee: Callee, principal: Principal, tenant: str, task_id: str
     ) -> Task | None:
         """The task as the called agent has it, with its large texts."""
@@ -411,7 +411,7 @@ class Calls:
         callee = self._callees.callee(call.callee)
         if callee is None:
             return None
-        task = await self._task(callee, call.principal, call.session.scope.tenant, task_id)
+        task = await self.task_of(callee, call.principal, call.session.scope.tenant, task_id)
         return None if task is None else outcome_of(task.status, task.artifacts)
 
 

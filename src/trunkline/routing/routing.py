@@ -1,9 +1,10 @@
 """`Routing`: puts the parts of response routing together and connects them with the runtimes."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from trunkline.engine.agent_calls import CallLimits
+from trunkline.engine.routes import Route
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store
 from trunkline.routing.answers import Answers
@@ -14,10 +15,11 @@ from trunkline.routing.callers import CallingTurn
 from trunkline.routing.calls import Calls, OnAudit
 from trunkline.routing.counts import CallCounts
 from trunkline.routing.deadlines import CallEnds
+from trunkline.routing.routes import Routes
 from trunkline.routing.sessions import SessionDirectory
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.outbox import MainStore
-from trunkline.runtime.participants import Rejoin
+from trunkline.runtime.participants import Rejoin, Watchers
 from trunkline.runtime.runtime import Runtime
 
 _log = logging.getLogger("trunkline.routing")
@@ -41,7 +43,9 @@ class Routing:
         ids: Ids,
         open_main: Callable[[], Awaitable[Store]],
         on_audit: OnAudit = log_event,
+        routes: Callable[[], Sequence[Route]] = tuple,
     ) -> None:
+        """`routes` returns those of the configuration in force."""
         self._clock = clock
         self._numbers = numbers()
         self._main: Runtime | None = None
@@ -74,6 +78,14 @@ class Routing:
             callees=callees, open_main=open_main, clock=clock, counts=self.counts
         )
 
+        self._routes = Routes(
+            routes=routes, callees=callees, calls=self.calls, open_main=open_main, clock=clock
+        )
+
+    def watchers(self, main: MainStore) -> Watchers:
+        """The participants that tasks of one store have for their routes."""
+        return self._routes.watchers(main, self._wake)
+
     def rejoins(self, main: MainStore) -> Mapping[str, Rejoin]:
         """The participants of the tasks of one store. `main` is its way to the main store."""
         watches = CallWatches(
@@ -86,7 +98,11 @@ class Routing:
 
     def due_kinds(self) -> tuple[DueKind, ...]:
         """The due work of the main store."""
-        return (*self._ends.due_kinds(), *self._answers.due_kinds())
+        return (
+            *self._ends.due_kinds(),
+            *self._answers.due_kinds(),
+            *self._routes.due_kinds(),
+        )
 
     def connect(self, main: Runtime, runtimes: Iterable[Runtime]) -> None:
         """`main` is the runtime of the main store; `runtimes` are always all that there are."""

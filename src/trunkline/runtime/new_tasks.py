@@ -87,9 +87,10 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
             status=TaskStatus(state=state, message=said, timestamp=format_timestamp(now_ms)),
             history=(message,) if said is None else (message, said),
         )
+        participants = self.registry.participants
+        if participants is not None and participants.watchers is not None:
+            live.participants += participants.watchers(live)
         if run.joins is not None:
-            # The task that the store refused had participants, too.
-            live.participants = ()
             self.registry.join(live, run.joins)
         options = run.options
         event = task if options is None else TaskSubmitted(task=task, options=options)

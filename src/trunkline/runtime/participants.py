@@ -55,6 +55,8 @@ NEW: Final = 0
 # Makes the participant of a task from the records of its kind: of one that is new, or of all that
 # the store has.
 Rejoin: TypeAlias = Callable[["LiveTask", Sequence[Record]], Participant]
+# The participants that a task has without a record, for as long as it has not ended.
+Watchers: TypeAlias = Callable[["LiveTask"], tuple[Participant, ...]]
 
 
 class Participants(Struct, frozen=True, kw_only=True, eq=False):
@@ -62,19 +64,23 @@ class Participants(Struct, frozen=True, kw_only=True, eq=False):
 
     store: Store
     kinds: Mapping[str, Rejoin]
+    watchers: Watchers | None = None
 
     async def rejoin(self, live: "LiveTask") -> None:
         """Attach the participants of a task that has just come into memory. Raises StoreError."""
-        if not self.kinds or live.state in TERMINAL:
+        if live.state in TERMINAL:
             return
         found: dict[str, list[Record]] = {}
-        for record in await self.store.task_records(live.task_id):
-            if record.key.kind in self.kinds:
-                found.setdefault(record.key.kind, []).append(record)
+        if self.kinds:
+            for record in await self.store.task_records(live.task_id):
+                if record.key.kind in self.kinds:
+                    found.setdefault(record.key.kind, []).append(record)
         if not live.participants:
             live.participants = tuple(
                 [self.kinds[kind](live, records) for kind, records in found.items()]
             )
+            if self.watchers is not None:
+                live.participants += self.watchers(live)
 
     def join(self, live: "LiveTask", record: TaskRecord) -> Group:
         """Attach the participant of a record that is new. Returns what keeps the record with the

@@ -41,7 +41,7 @@ from trunkline.runtime.membership import Membership
 from trunkline.runtime.new_tasks import NewTasks
 from trunkline.runtime.outbox import MainStore
 from trunkline.runtime.ownership import Ownership
-from trunkline.runtime.participants import Participants, Rejoin
+from trunkline.runtime.participants import Participants, Rejoin, Watchers
 from trunkline.runtime.publishing import Publishing
 from trunkline.runtime.queued_replies import QueuedReplies
 from trunkline.runtime.recorder import Recorder
@@ -79,6 +79,7 @@ class Runtime:
         heartbeat_s: float = 15.0,
         cluster: Cluster | None = None,
         participants: Mapping[str, Rejoin] | None = None,
+        watchers: Watchers | None = None,
         gate: Gate | None = None,
         due_kinds: Iterable[DueKind] = (),
         gateway: str = "",
@@ -86,7 +87,8 @@ class Runtime:
     ) -> None:
         """`main` is the way to the main store, unless `store` is that. `cluster` joins this runtime
         with the others that share the store. `participants` are the features that come back with
-        their tasks, by the kind of their records. `due_kinds` is the due work of features that the
+        their tasks, by the kind of their records; `watchers` returns those that a task has
+        without a record. `due_kinds` is the due work of features that the
         runtime does not know. `gateway` names the gateway in call chains, alike at all nodes.
         `credentials` are those of calls that agents make during turns."""
         self.store = store
@@ -100,7 +102,9 @@ class Runtime:
         registry = self.registry = Registry(
             store=store,
             journal=journal,
-            participants=Participants(store=store, kinds=rejoins) if rejoins else None,
+            participants=Participants(store=store, kinds=rejoins, watchers=watchers)
+            if rejoins or watchers is not None
+            else None,
         )
         large_values = LargeValues(store)
         self.queued_replies = QueuedReplies(

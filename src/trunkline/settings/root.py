@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from trunkline.config import doc
 from trunkline.config.problems import Path
+from trunkline.engine.routes import Route
 from trunkline.model.errors import ConfigError
 from trunkline.settings.agents import AgentSettings, handle_of, stands_for_many
 from trunkline.settings.auth import AuthSettings
 from trunkline.settings.cluster import ClusterSettings
 from trunkline.settings.hub import HubSettings
-from trunkline.settings.routing import RoutingSettings
+from trunkline.settings.routing import RouteSettings, RoutingSettings
 from trunkline.settings.server import ServerSettings, is_loopback_host, is_loopback_url
 from trunkline.settings.stores import StoreSettings
 from trunkline.settings.targets import NetworkSettings, RemoteSettings, TargetSettings
@@ -50,6 +51,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         default_factory=RoutingSettings
     )
 
+    routes: Annotated[
+        tuple[RouteSettings, ...],
+        doc("What happens when a task of an agent completes, fails or emits an artifact."),
+    ] = ()
+
     hub: Annotated[
         HubSettings | None,
         doc("Agents that are published while the gateway runs, and credentials to call them."),
@@ -58,6 +64,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     network: Annotated[NetworkSettings, doc("Which addresses the gateway calls.")] = field(
         default_factory=NetworkSettings
     )
+
+    @property
+    def route_list(self) -> list[Route]:
+        return [each.route for each in self.routes]
 
     def default_agent(self) -> str:
         """Handle of the agent at the root addresses; empty when none is."""

@@ -1,11 +1,14 @@
-"""`RoutingSettings`: limits of the calls of agents to agents."""
+"""`RoutingSettings` and `RouteSettings`: calls of agents to agents."""
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Literal
 
 from msgspec import Struct
 
 from trunkline.config import doc
+from trunkline.config.problems import Problem, bad_value
 from trunkline.engine.agent_calls import CallLimits, OnCrash
+from trunkline.engine.routes import Route, RouteEvent
 
 
 class RoutingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -54,3 +57,76 @@ class RoutingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             max_input_bytes=self.max_input_bytes,
             on_callee_crash=self.on_callee_crash,
         )
+
+
+class RouteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One route: what follows the work of an agent."""
+
+    name: Annotated[str, doc("Name of the route, for logs.", min_length=1)]
+    agent: Annotated[str, doc("Agents whose tasks it follows, as a pattern of `owner/slug`.")]
+    on: Annotated[
+        RouteEvent,
+        doc(
+            "What it follows: a task that `completed` or `failed` (also one that was rejected), or "
+            "an `artifact` that is complete."
+        ),
+    ]
+    artifact: Annotated[str, doc("For `artifact`: a pattern of its name.")] = "*"
+    media_type: Annotated[
+        str, doc("For `artifact`: a media type of one of its parts, such as `text/*`. Empty: any.")
+    ] = ""
+    call: Annotated[
+        str, doc("Agent of this gateway, or alias of a target, to call. It gets the output.")
+    ] = ""
+    skill: Annotated[str, doc("Skill to call. Empty: the first of the agent.")] = ""
+    channel: Annotated[
+        Literal["", "log"], doc("Channel to tell: `log` writes the output to the log.")
+    ] = ""
+    timeout_s: Annotated[
+        float,
+        doc(
+            "Seconds that the answer may take, which then comes to the session of the task. 0: no "
+            "answer is expected.",
+            ge=0,
+        ),
+    ] = 0.0
+    max_per_hour: Annotated[
+        int, doc("How often the route is taken in an hour at most. 0: no limit.", ge=0)
+    ] = 0
+
+    @property
+    def route(self) -> Route:
+        return Route(
+            name=self.name,
+            agent=self.agent,
+            on=self.on,
+            artifact=self.artifact,
+            media_type=self.media_type,
+            call=self.call,
+            skill=self.skill,
+            channel=self.channel,
+            timeout_ms=round(self.timeout_s * 1000),
+            max_per_hour=self.max_per_hour,
+        )
+
+
+def route_problems(routes: Sequence[RouteSettings], known: Sequence[str]) -> Iterator[Problem]:
+    """`known` are the handles of agents and the aliases of targets."""
+    names: set[str] = set()
+    for number, route in enumerate(routes):
+        path = ("routes", number)
+        if route.name in names:
+            yield bad_value(
+                (*path, "name"), "another route has this name", "Give each route its own."
+            )
+        names.add(route.name)
+        if not route.call and not route.channel:
+            yield Problem(
+                path, "leads nowhere", 'Name an agent (call = "owner/slug") or channel = "log".'
+            )
+        if route.call and route.call not in known:
+            yield bad_value(
+                (*path, "call"),
+                "no agent and no target has this name",
+                "Name an agent of [agents] by its handle, or the alias of a target.",
+            )

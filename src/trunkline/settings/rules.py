@@ -20,6 +20,7 @@ from trunkline.settings.cluster import cluster_problems
 from trunkline.settings.hub_audit import hub_audit_problems
 from trunkline.settings.profiles import profile_problems
 from trunkline.settings.root import Settings
+from trunkline.settings.routing import route_problems
 from trunkline.settings.server import is_loopback_host, is_loopback_url, server_problems
 from trunkline.settings.stores import StoreSettings, store_problems
 from trunkline.settings.targets import target_problems
@@ -75,6 +76,7 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from cluster_problems(settings.cluster)
     yield from _hub_problems(settings)
     yield from target_problems(settings.targets, settings.remote)
+    yield from route_problems(settings.routes, [*settings.agents, *settings.targets])
     yield from _tool_problems(settings)
     yield from _limit_problems(settings)
     if settings.hub is not None:
