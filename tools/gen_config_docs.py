@@ -38,6 +38,7 @@ from trunkline.settings.hub import HubSettings
 from trunkline.settings.hub_audit import HubAuditSettings
 from trunkline.settings.openclaw.profile import ProfileSettings
 from trunkline.settings.profiles import PRESETS
+from trunkline.settings.routing import RouteSettings, RoutingSettings
 from trunkline.settings.server import ServerSettings
 from trunkline.settings.stores import StoreSettings
 from trunkline.settings.targets import NetworkSettings, RemoteSettings, TargetSettings
@@ -76,6 +77,8 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("[cluster]", ClusterSettings),
     ("[auth]", AuthSettings),
     ("[auth.keys.NAME]", ApiKey),
+    ("[routing]", RoutingSettings),
+    ("[[routes]]", RouteSettings),
     ('[agents."OWNER/SLUG"]', AgentSettings),
     ('[[agents."OWNER/SLUG".skills]]', SkillSettings),
     ('[agents."OWNER/SLUG".provider]', ProviderSettings),

@@ -179,6 +179,10 @@ def _hub_problems(settings: Settings) -> Iterator[Problem]:
         yield from hub_audit_problems(settings.hub.audit)
 
 
+# Those that call agents elsewhere, so that they need targets.
+_REMOTE_TOOLS = ("remote_agent", "a2a_send")
+
+
 def _tool_problems(settings: Settings) -> Iterator[Problem]:
     """A tool that calls other agents must be on, and needs an agent to call."""
     remote = settings.remote
@@ -195,7 +199,11 @@ def _tool_problems(settings: Settings) -> Iterator[Problem]:
                 reads=(("agents", handle, "isolated"),),
             )
             continue
-        off = [name for name in backend.tools if not remote.enabled or name not in remote.tools]
+        of_remote = [name for name in backend.tools if name in _REMOTE_TOOLS]
+        off = [name for name in of_remote if not remote.enabled or name not in remote.tools]
+        if not of_remote:
+            continue
+        first = of_remote[0]
         if off:
             on = "enabled = true" if not remote.enabled else f'tools = ["{off[0]}", …]'
             yield Problem(
