@@ -47,6 +47,9 @@ def compare(given: Settings, running: Settings) -> Comparison:
         if isinstance(new, dict):
             applied += _names((table,), new, old) if table != "agents" else ()
             continue
+        if isinstance(new, tuple):
+            applied += [table] if new != old else []
+            continue
         if new is None or old is None:
             # A table that turns a feature on, which only the start does.
             needs_restart += [table] if new != old else []
