@@ -80,17 +80,23 @@ class HubWorld:
         return await self.http.send(Http(method="GET", path=CARD.format(handle), headers=headers))
 
     async def send(self, handle: str, *, by: str = "carol", method: str = "SendMessage") -> Answer:
+        return await self._sent(handle, by, rpc_body(method))
+
+    async def ask(self, handle: str, text: str, *, by: str) -> Answer:
+        return await self._sent(handle, by, rpc_body(text=text))
+
+    async def _sent(self, handle: str, by: str, body: bytes) -> Answer:
         return await self.http.send(
             Http(
                 path=RPC.format(handle),
                 headers={"Authorization": f"Bearer {by}", "Content-Type": "application/json"},
-                body=rpc_body(method),
+                body=body,
             )
         )
 
 
-def rpc_body(method: str = "SendMessage") -> bytes:
-    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}
+def rpc_body(method: str = "SendMessage", *, text: str = "hello") -> bytes:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": text}]}
     params = {"message": message} if "Message" in method else {"id": "no-such-task"}
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
 

@@ -18,11 +18,13 @@ from trunkline.hub.inbound import Inbound
 from trunkline.hub.inbound_days import DAY
 from trunkline.hub.redaction import Redaction
 from trunkline.hub.registry import Registry
+from trunkline.model.calls import Operation
 from trunkline.model.errors import PermissionDenied, TrunklineError, Unauthenticated
 from trunkline.model.principal import Principal
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Put, Record
 from trunkline.protocol.errors import wire
+from trunkline.routing.callers import CallingTurn
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.runtime import Runtime
 from trunkline.server.http import Request
@@ -78,6 +80,19 @@ class AuditParts:
             operation=operation,
             reason=reason,
         )
+
+    def agent_call(self, event: str, turn: CallingTurn, callee: str) -> None:
+        """An agent has asked another one, or was not allowed to. A call that was sent is an attempt
+        like any other, whose row the gate writes."""
+        if event != "invocation":
+            self.trail.turned_away(
+                source="",
+                who="" if turn.principal is None else turn.principal.id,
+                agent=callee,
+                operation=Operation.SEND_MESSAGE.value,
+                reason=event,
+                asked_by=turn.agent,
+            )
 
     def refused_by_api(
         self, request: AsgiRequest, principal: Principal | None, error: TrunklineError

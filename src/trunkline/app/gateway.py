@@ -23,6 +23,7 @@ from trunkline.model.principal import OPERATOR
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
 from trunkline.ports.gate import Gate
+from trunkline.routing.routing import log_event
 from trunkline.server.ai_catalog import AiCatalog
 from trunkline.server.application import Application
 from trunkline.server.endpoint import Endpoint
@@ -114,7 +115,9 @@ def build(
         hub = Hub(settings.hub, gateway=settings, base_url=base_url, clock=clock)
         authenticators = (*hub.authenticators, *authenticators)
         gate = hub.gate
-    routing = GatewayRouting(clock=clock)
+    routing = GatewayRouting(
+        clock=clock, on_audit=log_event if hub is None else hub.audit.agent_call
+    )
     due_kinds = [] if hub is None else [*hub.due_kinds()]
     runtimes = Runtimes(
         main=settings.store,

@@ -14,7 +14,8 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 from trunkline.ports.tools import TurnTool
 from trunkline.routing.callees import Callee
-from trunkline.routing.routing import Routing
+from trunkline.routing.calls import OnAudit
+from trunkline.routing.routing import Routing, log_event
 from trunkline.routing.tools import RoutingTool, actions
 from trunkline.settings import AgentSettings, Settings
 from trunkline.settings.stores import holds_data
@@ -56,7 +57,7 @@ class GatewayCallees:
 class GatewayRouting:
     """Response routing of one gateway."""
 
-    def __init__(self, *, clock: Clock) -> None:
+    def __init__(self, *, clock: Clock, on_audit: OnAudit = log_event) -> None:
         self._callees = GatewayCallees()
         self._runtimes: Runtimes | None = None
         self.routing = Routing(
@@ -65,6 +66,7 @@ class GatewayRouting:
             clock=clock,
             ids=Uuid7Ids(),
             open_main=self._open_main,
+            on_audit=on_audit,
             routes=self._callees.routes,
         )
 

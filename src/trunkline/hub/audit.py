@@ -68,6 +68,7 @@ class AuditTrail:
                 who=principal.id,
                 token=principal.token,
                 chain=principal.chain,
+                asked_by=attempt.asked_by,
                 tenant=attempt.tenant,
                 agent=attempt.agent,
                 operation=attempt.operation,
@@ -99,10 +100,18 @@ class AuditTrail:
         )
 
     def turned_away(
-        self, *, source: str, who: str = "", agent: str = "", operation: str = "", reason: str
+        self,
+        *,
+        source: str,
+        who: str = "",
+        agent: str = "",
+        operation: str = "",
+        reason: str,
+        asked_by: str = "",
     ) -> None:
         """A request was refused before it became an attempt: its credential is not known, or does
-        not allow the operation. `source` is the address of the client, as far as it is known."""
+        not allow the operation, or the call of an agent is none that it may make. `source` is the
+        address of the client, as far as it is known."""
         self.writer.refuse(
             Row(
                 kind="refusal",
@@ -112,6 +121,7 @@ class AuditTrail:
                 agent=agent,
                 operation=operation,
                 reason=reason,
+                asked_by=asked_by,
             )
         )
 
@@ -164,6 +174,7 @@ class AuditTrail:
             who=principal.id,
             token=principal.token,
             chain=principal.chain,
+            asked_by=attempt.asked_by,
             tenant=attempt.tenant,
             agent=attempt.agent,
             operation=attempt.operation,

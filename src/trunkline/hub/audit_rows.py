@@ -32,6 +32,8 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel",
     token: str = ""
     # The principals that `who` acts for, the first caller first.
     chain: tuple[str, ...] = ()
+    # The handle of the agent that asked, for a call of one agent of the gateway to another.
+    asked_by: str = ""
     tenant: str = ""
     # The address of a caller without a credential, as far as the gateway knows it.
     source: str = ""

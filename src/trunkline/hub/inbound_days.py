@@ -56,8 +56,8 @@ class Day(Struct, omit_defaults=True):
     open: dict[str, Seen] = {}
 
     def attempt(self, row: Row) -> None:
-        self._ask(row.who, row.at_ms, 1)
-        self.open[row.id] = Seen(row.at_ms, row.who, row.task_id, row.question)
+        self._ask(_asker(row), row.at_ms, 1)
+        self.open[row.id] = Seen(row.at_ms, _asker(row), row.task_id, row.question)
 
     def end(self, row: Row) -> None:
         """The outcome of an attempt that is open."""
@@ -80,9 +80,9 @@ class Day(Struct, omit_defaults=True):
         )
 
     def refuse(self, row: Row) -> None:
-        self._ask(row.who, row.at_ms, row.count)
+        self._ask(_asker(row), row.at_ms, row.count)
         self.denied += row.count
-        self._list(Seen(row.at_ms, row.who, row.task_id, row.question, reason=row.reason))
+        self._list(Seen(row.at_ms, _asker(row), row.task_id, row.question, reason=row.reason))
 
     def interrupted(self) -> list[Seen]:
         """The open attempts of a node that is gone."""
@@ -145,3 +145,8 @@ def added_up(days: Iterable[Day]) -> Day:
     total.recent.sort(key=lambda seen: seen.at_ms, reverse=True)
     del total.recent[MAX_RECENT:]
     return total
+
+
+def _asker(row: Row) -> str:
+    """Who asked, for the report: an agent that asks in the name of a caller is the asker."""
+    return row.asked_by or row.who

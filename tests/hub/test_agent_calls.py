@@ -1,0 +1,127 @@
+"""Calls of agents to agents at a gateway with a hub: rights, budgets, audit and the report."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.hub.audit_world import sound
+from tests.hub.registry_world import CALLERS, HubWorld, hub_world
+
+from trunkline.hub.audit_reading import AuditReader
+from trunkline.hub.audit_rows import Line
+from trunkline.hub.inbound import Inbound
+from trunkline.model.principal import Grant, Principal
+
+CODE = """\
+from trunkline import agent
+
+
+@agent
+async def editor(turn):
+    name = "acme/" + turn.text.split()[-1]
+    return await turn.call(name, turn.text)
+
+
+@agent
+async def researcher(turn):
+    return "found"
+"""
+
+
+@pytest.fixture(autouse=True)
+def erin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """She may call the editor alone."""
+    known = Principal(id="user:erin", grants=(Grant("acme/editor"),))
+    monkeypatch.setitem(CALLERS, "erin", known)
+
+
+def agents(folder: Path, **researcher: Any) -> dict[str, Any]:
+    target = folder / "team.py"
+    target.write_text(CODE)
+    return {
+        f"acme/{name}": {
+            "name": name,
+            "backend": {"kind": "python", "target": f"{target}:{name}"},
+            **(researcher if name == "researcher" else {}),
+        }
+        for name in ("editor", "researcher")
+    }
+
+
+async def asked(world: HubWorld, text: str = "ask researcher", *, by: str) -> dict[str, Any]:
+    """What the editor got when it called another agent in the name of this caller."""
+    answer = await world.ask("acme/editor", text, by=by)
+    assert answer.status == 200, answer.body
+    task = json.loads(answer.body)["result"]["task"]
+    (part,) = task["artifacts"][0]["parts"]
+    found: dict[str, Any] = part["data"]
+    return found
+
+
+async def rows(world: HubWorld) -> list[Line]:
+    hub = world.gateway.hub
+    assert hub is not None
+    await hub.audit.writer.flush()
+    await sound(hub.changes.store)
+    return [line async for _, line, _ in AuditReader(hub.changes.store).stored()]
+
+
+async def test_a_call_has_the_rights_of_the_caller_and_no_more(tmp_path: Path) -> None:
+    async with hub_world(agents=agents(tmp_path)) as world:
+        assert (await asked(world, by="operator"))["output"] == "found"
+        refused = await asked(world, by="erin")
+        assert refused["status"] == "forbidden"
+        assert refused["error"]["code"] == "policy_denied"
+
+
+async def test_a_call_is_a_row_of_the_audit_with_the_agent_that_asked(tmp_path: Path) -> None:
+    async with hub_world(agents=agents(tmp_path)) as world:
+        await asked(world, by="operator")
+        await asked(world, by="erin")
+        attempts = [row for row in await rows(world) if row.kind == "attempt"]
+        assert [(row.agent, row.who, row.asked_by) for row in attempts] == [
+            ("acme/editor", "user:operator", ""),
+            ("acme/researcher", "user:operator", "acme/editor"),
+            ("acme/editor", "user:erin", ""),
+        ]
+        (refusal,) = [row for row in await rows(world) if row.kind == "refusal"]
+        assert (refusal.who, refusal.asked_by, refusal.reason) == (
+            "user:erin",
+            "acme/editor",
+            "policy_denied",
+        )
+
+
+async def test_the_report_names_the_agent_that_asked(tmp_path: Path) -> None:
+    async with hub_world(agents=agents(tmp_path)) as world:
+        await asked(world, by="operator")
+        await rows(world)
+        hub = world.gateway.hub
+        assert hub is not None
+        inbound = Inbound(world.clock)
+        inbound.store = hub.changes.store
+        report = await inbound.report("acme/researcher", days=1)
+        assert [(each.login, each.count) for each in report.top_askers] == [("acme/editor", 1)]
+
+
+async def test_a_call_spends_the_budget_of_the_called_agent(tmp_path: Path) -> None:
+    limited = agents(tmp_path, limits={"daily_budget_queries": 1})
+    async with hub_world(agents=limited) as world:
+        assert (await asked(world, by="operator"))["status"] == "completed"
+        over = await asked(world, by="operator")
+        assert over["status"] == "error"
+        assert over["error"]["code"] == "budget_exhausted"
+
+
+async def test_a_private_agent_is_not_there_for_callers_that_may_not_call_it(
+    tmp_path: Path,
+) -> None:
+    async with hub_world(agents=agents(tmp_path)) as world:
+        await world.create(slug="secret", visibility="private")
+        hidden = await asked(world, "ask secret", by="erin")
+        unknown = await asked(world, "ask nobody", by="erin")
+        assert hidden["status"] == unknown["status"] == "not_found"
+        assert (
+            hidden["error"]["message"].replace("secret", "nobody") == (unknown["error"]["message"])
+        )
