@@ -24,7 +24,14 @@ async def editor(turn):
 
 
 @agent
+async def asker(turn):
+    return await turn.call("acme/researcher", "slowly", wait=False)
+
+
+@agent
 async def researcher(turn):
+    if turn.text == "slowly":
+        await turn.canceled()
     return "found"
 """
 
@@ -125,3 +132,15 @@ async def test_a_private_agent_is_not_there_for_callers_that_may_not_call_it(
         assert (
             hidden["error"]["message"].replace("secret", "nobody") == (unknown["error"]["message"])
         )
+
+
+async def test_the_calls_of_an_agent_that_is_deleted_are_discarded(tmp_path: Path) -> None:
+    async with hub_world(agents=agents(tmp_path)) as world:
+        backend = {"kind": "python", "target": f"{tmp_path / 'team.py'}:asker"}
+        created = await world.create(slug="asker", backend=backend)
+        await world.ask("acme/asker", "ask", by="operator")
+        counts = world.gateway.routing.routing.counts
+        assert (counts.begun, counts.ended["discarded"]) == (1, 0)
+        answer = await world.call("DELETE", f"/agents/{created['id']}")
+        assert answer.status in (200, 204)
+        assert counts.ended["discarded"] == 1

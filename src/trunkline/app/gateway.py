@@ -171,7 +171,7 @@ def build(
         if not agent.unavailable:
             directory.prepare(handle, code.get(handle))
     if hub is not None:
-        hub.connect(front, directory)
+        hub.connect(front, directory, on_deleted=routing.forget_agent)
     gateway = Gateway(
         front=front,
         runtimes=runtimes,

@@ -1,6 +1,6 @@
 """`Hub`: the hub of a gateway, put together and connected with the server."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
@@ -96,8 +96,16 @@ class Hub:
             *self.audit.due_kinds(),
         )
 
-    def connect(self, front: Front, directory: AgentDirectory) -> None:
+    def connect(
+        self,
+        front: Front,
+        directory: AgentDirectory,
+        *,
+        on_deleted: Callable[[str], Awaitable[object]],
+    ) -> None:
+        """`on_deleted` is called with the handle of an agent that was deleted."""
         self._front, self._directory = front, directory
+        self.registry.on_deleted = on_deleted
         self.limits.connect(directory)
         self.credentials.connect(directory)
         self.api.add(*self.registry.connect(directory, figures=self.limits.figures).routes())

@@ -1,12 +1,12 @@
 """`RegistryParts`: the registry of the hub, with what it needs of the gateway."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from trunkline.app.directory import AgentDirectory
 from trunkline.clock import Uuid4Ids
 from trunkline.config.secret import secrets_in
-from trunkline.hub.agent_changes import AgentChanges
+from trunkline.hub.agent_changes import AgentChanges, nothing
 from trunkline.hub.agent_views import AgentViews
 from trunkline.hub.agents_api import AgentsApi
 from trunkline.hub.card_block import AgentCardBlock
@@ -37,6 +37,8 @@ class RegistryParts:
         self._clock = clock
         self._directory: AgentDirectory | None = None
         self._block = AgentCardBlock(settings.style, is_online=self._is_online)
+        # Called with the handle of an agent that was deleted.
+        self.on_deleted: Callable[[str], Awaitable[object]] = nothing
         self.registry = Registry(changes, clock=clock, card_block=self._block)
         # Those of a gateway that is running, or of a program that works on the store alone.
         self.agents: AgentChanges
@@ -72,6 +74,7 @@ class RegistryParts:
             clock=self._clock,
             ids=Uuid4Ids(),
             owner_backends=self._settings.owner_backends,
+            on_deleted=self.on_deleted,
         )
 
     async def _is_online(self, handle: str) -> bool:

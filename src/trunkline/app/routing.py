@@ -13,6 +13,7 @@ from trunkline.engine.routes import Route
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 from trunkline.ports.tools import TurnTool
+from trunkline.routing.call_records import agent_tag
 from trunkline.routing.callees import Callee
 from trunkline.routing.calls import OnAudit
 from trunkline.routing.routing import Routing, log_event
@@ -78,6 +79,10 @@ class GatewayRouting:
         assert self._runtimes is not None
         if self._runtimes.main is not None:
             await self.routing.open()
+
+    async def forget_agent(self, handle: str) -> None:
+        """Discard the calls of an agent that was deleted. Raises StoreError."""
+        await self.routing.sessions.discard(agent_tag(handle))
 
     async def close(self) -> None:
         await self.routing.close()

@@ -3,7 +3,7 @@
 The HTTP interface and the commands of operators both use it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from msgspec import UNSET, Struct
@@ -51,6 +51,10 @@ class NewAgent(AgentValues, frozen=True, kw_only=True, rename="camel"):
     slug: str
 
 
+async def nothing(_: str) -> None:
+    """For a hub whose agents have nothing elsewhere."""
+
+
 class AgentChanges(Struct, frozen=True, kw_only=True):
     registry: Registry
     checks: AgentChecks
@@ -58,6 +62,8 @@ class AgentChanges(Struct, frozen=True, kw_only=True):
     ids: Ids
     # Kinds of backends that callers who are no operators may use.
     owner_backends: tuple[str, ...] = ()
+    # Called with the handle of an agent that was deleted.
+    on_deleted: Callable[[str], Awaitable[object]] = nothing
 
     async def create(self, new: NewAgent, *, by: Principal) -> AgentRow:
         """Raises InvalidParams, PermissionDenied, Conflict or StoreError."""
@@ -125,7 +131,9 @@ class AgentChanges(Struct, frozen=True, kw_only=True):
             now_ms = self.clock.now_ms()
             return replace(before, status="deleted", updated_ms=now_ms, updated_by=by.id)
 
-        return await self._write(find, deleted, by=by, version=version)
+        row = await self._write(find, deleted, by=by, version=version)
+        await self.on_deleted(row.handle)
+        return row
 
     async def _write(
         self,

@@ -109,6 +109,11 @@ def task_tag(task_id: str) -> str:
     return array_text("task", task_id)
 
 
+def agent_tag(handle: str) -> str:
+    """The tag of all calls that the agent has made."""
+    return array_text("agent", handle)
+
+
 def call_body(call: RoutedCall) -> bytes:
     return _encode(call)
 
@@ -151,4 +156,4 @@ def put_end(end: CallEnd) -> Put:
 
 
 def _tags(call: RoutedCall, task_id: str) -> tuple[str, ...]:
-    return (call.session.tag, task_tag(task_id))
+    return (call.session.tag, task_tag(task_id), agent_tag(call.session.scope.agent))
