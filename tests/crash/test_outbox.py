@@ -36,7 +36,7 @@ class Life:
         async def open_main() -> Store:
             return main
 
-        self.main = MainStore(open=open_main, has_tasks=False, clock=clock, ids=SequentialIds(name))
+        self.main = MainStore(open=open_main, has_tasks=False, ids=SequentialIds(name))
         self.clock = clock
         self.due = DueWork(store=agent, clock=clock, kinds=self.main.due_kinds())
 

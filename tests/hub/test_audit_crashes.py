@@ -229,7 +229,7 @@ async def test_the_attempts_of_an_agent_with_a_store_of_its_own_come_to_the_main
     async def opened() -> Store:
         return main
 
-    way = MainStore(open=opened, has_tasks=False, clock=clock, ids=SequentialIds("way"))
+    way = MainStore(open=opened, has_tasks=False, ids=SequentialIds("way"))
     one = Audited(own, clock=clock, node="one", way=way)
     await one.world.open()
     await one.writer.open(main)

@@ -9,7 +9,7 @@ from trunkline.model.errors import StoreError
 from trunkline.ports.records import Change, Group, Key, Record
 from trunkline.stores.postgres import packing
 from trunkline.stores.postgres.connection import Connection, Row, connect
-from trunkline.stores.postgres.records import SQL, PackedChanges
+from trunkline.stores.postgres.records import SQL, PackedChanges, claimed_records
 from trunkline.stores.records.reader import record_of_row
 
 _CHANGE = """
@@ -63,7 +63,7 @@ class RecordNode:
     async def claim(self, *, limit: int = 9, lease_ms: int = 60_000) -> list[Record]:
         params = [packing.texts(["check.1"]), packing.int4s([limit]), packing.int8(lease_ms)]
         rows = await self.connection.run(SQL["claim_due"], params)
-        return [record_of_row(Key(*row[:3]), *row[3:]) for row in rows]
+        return list(claimed_records(rows))
 
     async def claim_ids(self, *, limit: int = 9) -> list[str]:
         return [record.key.id for record in await self.claim(limit=limit)]

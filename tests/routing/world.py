@@ -72,7 +72,7 @@ class CallWorld:
             on_audit=self._heard,
             routes=lambda: routes,
         )
-        own = MainStore.own(self.store, clock=self.clock, ids=ids)
+        own = MainStore.own(self.store, ids=ids)
         self.main = Runtime(
             store=self.store,
             clock=self.clock,
@@ -86,9 +86,7 @@ class CallWorld:
         self.runtimes = [self.main]
         if elsewhere:
             other = other_store if other_store is not None else MemoryStore(self.clock)
-            way = MainStore(
-                open=self._open_main, has_tasks=False, clock=self.clock, ids=ids, wake=self._wake
-            )
+            way = MainStore(open=self._open_main, has_tasks=False, ids=ids, wake=self._wake)
             self.runtimes.append(
                 Runtime(
                     store=other,

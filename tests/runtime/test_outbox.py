@@ -14,6 +14,9 @@ from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock, SequentialIds
 from trunkline.testing.clock import settle
 
+DAY_S = 24 * 3600.0
+KEPT_S = MARKER_KEPT_MS / 1000
+
 
 class BrokenStore(MemoryStore):
     """Refuses changes while it is broken."""
@@ -27,13 +30,13 @@ class BrokenStore(MemoryStore):
 
 
 class Stores:
-    def __init__(self) -> None:
+    def __init__(self, *, skew_s: float = 0.0) -> None:
+        """`skew_s`: how far the clock of the store with the tasks is ahead of the gateway's."""
         self.clock = FakeClock()
+        self.other_clock = FakeClock(self.clock.now_ms() + round(skew_s * 1000))
         self.main = BrokenStore(self.clock)
-        self.other = MemoryStore(self.clock)
-        self.way = MainStore(
-            open=self._open_main, has_tasks=False, clock=self.clock, ids=SequentialIds("entry")
-        )
+        self.other = MemoryStore(self.other_clock)
+        self.way = MainStore(open=self._open_main, has_tasks=False, ids=SequentialIds("entry"))
         self.due = DueWork(store=self.other, clock=self.clock, kinds=self.way.due_kinds())
 
     async def _open_main(self) -> Store:
@@ -44,13 +47,19 @@ class Stores:
         self.due.wake()
         await settle()
 
+    async def let_pass(self, seconds: float) -> None:
+        """Both clocks go forward, and what is due then is handled."""
+        self.other_clock.jump(seconds + 1)
+        self.clock.jump(seconds)
+        await self.clock.advance(1)
+
     async def bodies(self) -> list[bytes]:
         return [record.body for record in await self.main.records("note.1", limit=9)]
 
 
 @asynccontextmanager
-async def stores() -> AsyncIterator[Stores]:
-    made = Stores()
+async def stores(*, skew_s: float = 0.0) -> AsyncIterator[Stores]:
+    made = Stores(skew_s=skew_s)
     await made.main.open()
     await made.other.open()
     made.due.start()
@@ -78,7 +87,7 @@ async def test_a_change_reaches_the_main_store_at_once() -> None:
 
 
 async def test_with_tasks_in_the_main_store_there_is_no_outbox() -> None:
-    way = MainStore.own(MemoryStore(), clock=FakeClock(), ids=SequentialIds("entry"))
+    way = MainStore.own(MemoryStore(), ids=SequentialIds("entry"))
     changes = (note("a"), Delete(key=Key("note.1", "", "b")))
     assert way.changes("scope", *changes) == changes
 
@@ -89,15 +98,13 @@ async def test_entries_wait_for_a_main_store_that_is_unusable_in_their_order() -
         for body in (b"1", b"2", b"3"):
             await s.post(note("a", body))
         for _ in range(25):
-            s.clock.jump(300)
-            await s.clock.advance(1)
+            await s.let_pass(300)
         (first, *_) = await s.other.records(OUTBOX, limit=9)
         assert first.attempts > 20
         s.main.is_broken = False
         seen: list[list[bytes]] = []
         for _ in range(5):
-            s.clock.jump(300)
-            await s.clock.advance(1)
+            await s.let_pass(300)
             if (found := await s.bodies()) and found not in seen:
                 seen.append(found)
         assert seen[-1] == [b"3"]
@@ -131,21 +138,37 @@ async def test_an_entry_that_was_worked_off_before_changes_nothing() -> None:
         assert await s.bodies() == [b"1"]
 
 
-async def test_an_old_entry_that_may_have_been_worked_off_is_given_up() -> None:
-    async with stores() as s:
+any_skew = pytest.mark.parametrize(
+    "skew_s", [0.0, 2 * KEPT_S, -2 * KEPT_S], ids=["none", "ahead", "behind"]
+)
+
+
+@any_skew
+async def test_an_old_entry_that_may_have_been_worked_off_is_given_up(skew_s: float) -> None:
+    async with stores(skew_s=skew_s) as s:
         s.main.is_broken = True
         await s.post(note("a", b"1"))
-        s.clock.jump(MARKER_KEPT_MS / 1000 + 60)
         s.main.is_broken = False
-        await s.clock.advance(1)
+        await s.let_pass(KEPT_S - 60)
         assert await s.bodies() == []
         assert len(await s.other.records(OUTBOX, tag=DEAD, limit=9)) == 1
+
+
+@any_skew
+async def test_a_young_entry_is_tried_again(skew_s: float) -> None:
+    async with stores(skew_s=skew_s) as s:
+        s.main.is_broken = True
+        await s.post(note("a", b"1"))
+        s.main.is_broken = False
+        await s.let_pass(KEPT_S - 2 * DAY_S)
+        assert await s.bodies() == [b"1"]
+        assert await s.other.records(OUTBOX, limit=9) == ()
 
 
 async def test_a_marker_goes_after_its_time() -> None:
     async with stores() as s:
         await s.post(note("a", b"1"))
-        own = MainStore.own(s.main, clock=s.clock, ids=SequentialIds("x"))
+        own = MainStore.own(s.main, ids=SequentialIds("x"))
         due = DueWork(store=s.main, clock=s.clock, kinds=own.due_kinds())
         due.start()
         await s.clock.advance(2)

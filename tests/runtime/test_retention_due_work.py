@@ -58,7 +58,7 @@ async def node(
         trust=trust,
         agents=agents,
         committed=lambda: 0,
-        main=MainStore.own(store, clock=clock, ids=SequentialIds()),
+        main=MainStore.own(store, ids=SequentialIds()),
     )
     await retention.look_at_clock()
     due = DueWork(store=store, clock=clock, kinds=[retention.due_kind()])

@@ -163,12 +163,11 @@ class Runtimes:
         )
         is_main = store == self._main
         if is_main:
-            main = MainStore.own(made, clock=self._clock, ids=ids)
+            main = MainStore.own(made, ids=ids)
         else:
             main = MainStore(
                 open=self.main_store,
                 has_tasks=False,
-                clock=self._clock,
                 ids=ids,
                 wake=self._wake_main,
             )

@@ -41,6 +41,8 @@ class Record(Struct, frozen=True, kw_only=True, gc=False):
     # How often it was claimed since it was last put.
     attempts: int = 0
     tags: tuple[str, ...] = ()
+    # When it was claimed, by the store's clock; 0 for a record that was read.
+    claimed_ms: int = 0
 
 
 class Put(Struct, frozen=True, kw_only=True, gc=False):

@@ -24,7 +24,7 @@ from trunkline.model.errors import (
     Unavailable,
     Unstorable,
 )
-from trunkline.ports.clock import Clock, Ids
+from trunkline.ports.clock import Ids
 from trunkline.ports.records import Add, Change, Defer, Delete, Key, Put, Record
 from trunkline.ports.store import Store
 from trunkline.runtime.due_work import DEAD, DueKind, retry_after_s
@@ -33,8 +33,10 @@ _log = logging.getLogger("trunkline.due")
 
 OUTBOX = "outbox.1"
 MARKER = "outbox-done.1"
-# For how long the main store knows that an entry was worked off.
+# For how long the main store knows that an entry was worked off, and for how long an entry is tried
+# again. The day between them is for clocks that do not run alike.
 MARKER_KEPT_MS = 30 * 24 * 3600 * 1000
+_TRIED_MS = MARKER_KEPT_MS - 24 * 3600 * 1000
 
 MainChange: TypeAlias = Put | Delete | Add
 
@@ -63,19 +65,18 @@ class MainStore(Struct, frozen=True, kw_only=True, eq=False):
     open: Callable[[], Awaitable[Store]]
     # Whether the tasks are in the main store itself.
     has_tasks: bool
-    clock: Clock
     ids: Ids
     # Has the due work of the main store looked for, after a change of it.
     wake: Callable[[], None] = nothing
 
     @classmethod
-    def own(cls, store: Store, *, clock: Clock, ids: Ids) -> "MainStore":
+    def own(cls, store: Store, *, ids: Ids) -> "MainStore":
         """For tasks in the main store itself."""
 
         async def main() -> Store:
             return store
 
-        return cls(open=main, has_tasks=True, clock=clock, ids=ids)
+        return cls(open=main, has_tasks=True, ids=ids)
 
     def changes(self, scope: str, *changes: MainChange) -> tuple[Change, ...]:
         """What to commit with a task, in a group of its append, to make these changes of the main
@@ -111,7 +112,7 @@ class MainStore(Struct, frozen=True, kw_only=True, eq=False):
         marker = Put(
             key=Key(MARKER, entry.key.scope, entry.key.id), due_in_ms=MARKER_KEPT_MS, expected=0
         )
-        if self._may_have_lost_marker(entry) and await main.record(marker.key) is None:
+        if _may_have_lost_marker(entry) and await main.record(marker.key) is None:
             return _dead(entry, "it is too old to tell whether an earlier attempt succeeded")
         try:
             # The marker first: it says that the others were made before.
@@ -124,10 +125,12 @@ class MainStore(Struct, frozen=True, kw_only=True, eq=False):
             return _dead(entry, str(error))
         return ()
 
-    def _may_have_lost_marker(self, entry: Record) -> bool:
-        """Whether an earlier attempt may have succeeded so long ago that its marker is gone."""
-        age_ms = self.clock.now_ms() - (entry.due_ms or 0)
-        return entry.attempts > 1 and age_ms > MARKER_KEPT_MS
+
+def _may_have_lost_marker(entry: Record) -> bool:
+    """Whether an earlier attempt may have succeeded so long ago that its marker is gone. Both times
+    are by the clock of the store: that of this machine may differ from it by any amount."""
+    age_ms = entry.claimed_ms - (entry.due_ms or 0)
+    return entry.attempts > 1 and age_ms > _TRIED_MS
 
 
 async def _forget(marker: Record) -> Sequence[Change]:

@@ -93,7 +93,7 @@ class Runtime:
         `credentials` are those of calls that agents make during turns."""
         self.store = store
         self._clock = clock
-        self.main = main or MainStore.own(store, clock=clock, ids=ids)
+        self.main = main or MainStore.own(store, ids=ids)
         self.agents = {agent.handle: agent for agent in agents}
         journal = self.journal = Journal(store=store, ids=ids, observer=self)
         rejoins = dict(participants or {})

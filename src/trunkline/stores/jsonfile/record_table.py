@@ -139,7 +139,7 @@ def _stored(
     )
 
 
-def record_of(row: StoredRecord) -> Record:
+def record_of(row: StoredRecord, *, claimed_ms: int = 0) -> Record:
     return Record(
         key=Key(row.kind, row.scope, row.id),
         version=row.version,
@@ -148,6 +148,7 @@ def record_of(row: StoredRecord) -> Record:
         due_ms=row.due_ms,
         attempts=row.attempts,
         tags=row.tags,
+        claimed_ms=claimed_ms,
     )
 
 

@@ -244,7 +244,8 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead]):
         if not state.records.has_due(shares, self._clock.now_ms()):
             return ()
         changes = await self._enqueue(partial(state.claim_due, shares, lease_ms=lease_ms))
-        return tuple([record_of(row) for change in changes for row in change.rows])
+        rows = [row for change in changes for row in change.rows]
+        return tuple([record_of(row, claimed_ms=row.held_until_ms - lease_ms) for row in rows])
 
     async def count_due(self, kind: str, scope: str, *, before_ms: int) -> int:
         return self._state().records.count_due(kind, scope, before_ms=before_ms)

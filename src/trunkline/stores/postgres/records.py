@@ -198,8 +198,7 @@ class Records:
             packing.int4s(list(shares.values())),
             packing.int8(lease_ms),
         ]
-        rows = await self._database.execute(SQL["claim_due"], params)
-        return tuple([record_of_row(Key(*row[:3]), *row[3:]) for row in rows])
+        return claimed_records(await self._database.execute(SQL["claim_due"], params))
 
     async def count_due(self, kind: str, scope: str, *, before_ms: int) -> int:
         params = [kind.encode(), scope.encode(), packing.int8(before_ms)]
@@ -220,6 +219,11 @@ class Records:
         if any([b"\0" in each for each in params]):
             return []
         return await self._database.read(sql, params)
+
+
+def claimed_records(rows: Sequence[Row]) -> tuple[Record, ...]:
+    """What `claim_due` gives."""
+    return tuple([record_of_row(Key(*row[:3]), *row[3:-1], claimed_ms=row[-1]) for row in rows])
 
 
 def _at_least(limit: int) -> int:

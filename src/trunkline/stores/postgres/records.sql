@@ -25,7 +25,7 @@ record_tags AS t CROSS JOIN LATERAL (
 ) AS r;
 
 -- name: claim_due
-SELECT kind, scope, id, version, body, count, due_ms, attempts, tags
+SELECT kind, scope, id, version, body, count, due_ms, attempts, tags, now_ms()
 FROM claim_due_1($1::text[], $2::int4[], $3::int8);
 
 -- name: count_due

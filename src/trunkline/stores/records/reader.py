@@ -111,6 +111,8 @@ def record_of_row(
     due_ms: int | None,
     attempts: int,
     tags: str | None,
+    *,
+    claimed_ms: int = 0,
 ) -> Record:
     return Record(
         key=key,
@@ -120,6 +122,7 @@ def record_of_row(
         due_ms=due_ms,
         attempts=attempts,
         tags=tags_of(tags),
+        claimed_ms=claimed_ms,
     )
 
 

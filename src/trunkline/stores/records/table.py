@@ -287,7 +287,8 @@ class RecordWriter:
         # Two statements: SQLite before 3.35, which some systems have, knows no RETURNING.
         self._db.execute(SQL["claim_record"], (number,))
         rows = self._db.execute(SQL["get_numbered"], (number, *place, record_id)).fetchall()
-        return [record_of_row(Key(*place, record_id), *row) for row in rows]
+        key = Key(*place, record_id)
+        return [record_of_row(key, *row, claimed_ms=now_ms) for row in rows]
 
     def release_claims(self) -> None:
         """End the claims of a process that is gone, so that their handlers run again at once."""
