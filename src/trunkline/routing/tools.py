@@ -1,9 +1,16 @@
-"""`agent_call` and `agent_poll` as tools of a turn."""
+"""`TOOLS`: the tools by which agents ask each other, one entry for each.
 
-from collections.abc import Awaitable, Callable
+Every way to a tool is made of its entry: `turn.call` of Python agents, the functions of models,
+HTTP, MCP and the command line.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 
-from trunkline.engine.agent_calls import CallRefused
+from msgspec import Struct
+
+from trunkline.engine.agent_calls import CallRefused, CallTool
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.call_path import CALL_PATH
 from trunkline.ports.tools import ToolDefinition, ToolResult
@@ -62,6 +69,22 @@ POLL_DEFINITION: Final = ToolDefinition(
 # Carries out a call in the name of a turn. Raises CallRefused.
 Action: TypeAlias = Callable[[CallingTurn, Any], Awaitable[dict[str, Any]]]
 
+
+class RoutedTool(Struct, frozen=True):
+    definition: ToolDefinition
+    run: Callable[[Calls, CallingTurn, Any], Awaitable[dict[str, Any]]]
+
+
+async def _call(calls: Calls, turn: CallingTurn, arguments: Any) -> dict[str, Any]:
+    return await calls.call(turn, arguments, source_tool=AGENT_CALL)
+
+
+# A new tool has an entry here, and its name in `CallTool`.
+TOOLS: Final[Mapping[CallTool, RoutedTool]] = {
+    AGENT_CALL: RoutedTool(CALL_DEFINITION, _call),
+    AGENT_POLL: RoutedTool(POLL_DEFINITION, Calls.poll),
+}
+
 _STATUS: Final = {
     "not_found": "not_found",
     "policy_denied": "forbidden",
@@ -71,15 +94,8 @@ _STATUS: Final = {
 
 
 def actions(calls: Calls) -> dict[str, tuple[ToolDefinition, Action]]:
-    """All tools of routing, by name."""
-
-    async def call(turn: CallingTurn, arguments: Any) -> dict[str, Any]:
-        return await calls.call(turn, arguments, source_tool=AGENT_CALL)
-
-    return {
-        AGENT_CALL: (CALL_DEFINITION, call),
-        AGENT_POLL: (POLL_DEFINITION, calls.poll),
-    }
+    """All tools, by name."""
+    return {name: (tool.definition, partial(tool.run, calls)) for name, tool in TOOLS.items()}
 
 
 async def carried_out(action: Action, turn: CallingTurn, arguments: Any) -> ToolResult:

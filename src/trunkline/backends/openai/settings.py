@@ -7,6 +7,7 @@ from msgspec import Meta, field
 from trunkline.backends.kind import BackendTable
 from trunkline.config import doc
 from trunkline.config.secret import Secret, revealed
+from trunkline.engine.agent_calls import CallTool
 
 
 class OpenAIBackend(BackendTable, frozen=True, kw_only=True, tag="openai"):
@@ -78,7 +79,7 @@ class OpenAIBackend(BackendTable, frozen=True, kw_only=True, tag="openai"):
         ),
     ] = False
     tools: Annotated[
-        tuple[Literal["remote_agent", "a2a_send", "agent_call", "agent_poll"], ...],
+        tuple[Literal["remote_agent", "a2a_send", CallTool], ...],
         doc(
             "Tools of the model. `remote_agent` delegates work to the agents in `[targets]`; "
             "`a2a_send` sends them one message. `agent_call` asks other agents of this gateway, "
