@@ -167,6 +167,20 @@ class CallWorld:
         answer = await found.service.send(found.agent, Caller(principal=principal), request)
         return _decode(answer.task)  # type: ignore[union-attr]
 
+    def turn_of(self, slug: str, *, context: str, principal: Principal = ALICE) -> CallingTurn:
+        """A turn of the agent that is under way, as far as calls are concerned."""
+        handle = f"acme/{slug}"
+        found = self.callee(slug)
+        assert found is not None
+        return CallingTurn(
+            agent=handle,
+            session=SessionRef(Scope(handle, "", principal.id), context),
+            session_key=f"agent:{slug}:a2a:{context}",
+            task_id="turn",
+            principal=principal,
+            chain=(found.agent.mark,),
+        )
+
     async def get(self, slug: str, task_id: str, principal: Principal = ALICE) -> Task:
         found = self.callee(slug)
         assert found is not None

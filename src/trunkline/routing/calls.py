@@ -1,13 +1,11 @@
 """`Calls`: makes the calls of agents to agents, waits for answers, and tells how calls stand."""
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from trunkline.background import BackgroundTasks
 from trunkline.engine.access import why_denied
 from trunkline.engine.agent_calls import (
     AgentCall,
@@ -47,15 +45,11 @@ from trunkline.routing.call_records import (
 from trunkline.routing.callees import Callee, Callees
 from trunkline.routing.callers import CallingTurn
 from trunkline.routing.counts import CallCounts
+from trunkline.routing.waiting import Waiting, answer_of
 from trunkline.runtime.service import TaskAnswer
 
 _log = logging.getLogger("trunkline.routing")
 
-# How much longer than its timeout a caller waits for an answer: by then another node has ended the
-# call, or this one looks for itself.
-_LATE_S: Final = 0.25
-# How long a caller goes on looking for the end of a call that is overdue.
-_OVERDUE_S: Final = 10.0
 _JSON: Final = "application/json"
 _encode = msgspec.json.Encoder().encode
 _decode_task = msgspec.json.Decoder(Task).decode
@@ -91,15 +85,16 @@ class Calls:
         self._wake_in = wake_in
         self._tell = tell
         self._on_audit = on_audit
-        # Callers of this node that wait for an answer, by the id of the call.
-        self._waiting: dict[str, asyncio.Event] = {}
-        self.tasks = BackgroundTasks("agent calls")
+        self._waiting = Waiting(open_main=open_main, clock=clock)
 
     async def call(
         self, turn: CallingTurn, arguments: Any, *, source_tool: str, id: str = ""
     ) -> dict[str, Any]:
         """Make a call and return its first result. Raises CallRefused. `id` is that of a call that
-        may have been made before a restart, and is then not made again."""
+        may have been made before a restart. It is not made again then: the result is that of the
+        first time, whatever has changed since."""
+        if id and (repeated := await self._repeated(id)) is not None:
+            return repeated
         limits = self._limits()
         callee_name = ""
         try:
@@ -141,22 +136,33 @@ class Calls:
         elif outcome is not None:
             self._counts.ended[outcome.status] += 1
             self._counts.delivery.observe(took_s)
-        waiting = self._waiting.get(call.id)
-        if waiting is not None:
-            waiting.set()
-        elif call.waits:
-            self._tell(call.id)
+        self.wake_caller(call)
         if outcome is None or call.starts_turn or call.delivery != "session":
             self._wake()
 
+    def wake_caller(self, call: RoutedCall) -> None:
+        """Have a caller that waits look for the end of the call, at whichever node it is."""
+        if not self._waiting.wake(call.id) and call.waits:
+            self._tell(call.id)
+
     def hear(self, call_id: str) -> None:
         """Another node has ended the call; an empty id means that something may have been lost."""
-        for id, waiting in self._waiting.items():
-            if call_id in ("", id):
-                waiting.set()
+        self._waiting.wake(call_id)
 
     async def close(self) -> None:
-        await self.tasks.close()
+        await self._waiting.close()
+
+    async def _repeated(self, id: str) -> dict[str, Any] | None:
+        """The result of a call that was made before; None for one that was not."""
+        with self._waiting.for_call(id) as woken:
+            made = await self._waiting.recorded(id)
+            if made is None:
+                return None
+            if not made.call.waits:
+                return _pending(made.call, made.task_id)
+            if made.state != "pending":
+                return answer_of(made)
+            return await self._waiting.answer(made.call, woken)
 
     def _checked(
         self, turn: CallingTurn, asked: AgentCall, limits: CallLimits
@@ -266,25 +272,15 @@ class Calls:
             ),
             configuration=SendMessageConfiguration(return_immediately=True),
         )
-        done = asyncio.Event()
-        if asked.waits:
-            self._waiting[id] = done
-        try:
+        with self._waiting.for_call(id) as woken:
             task = await self._sent(callee, caller, request)
             if not is_expected:
                 return {"status": "working", "taskId": task.id, "agent": callee.agent.handle}
             self._counts.begun += 1
             self._wake_in(asked.timeout_ms / 1000)
             if asked.waits:
-                return await self._answer(call, done)
-        finally:
-            self._waiting.pop(id, None)
-        return {
-            "status": "pending",
-            "correlationId": id,
-            "taskId": task.id,
-            "timeout": asked.timeout_ms,
-        }
+                return await self._waiting.answer(call, woken)
+        return _pending(call, task.id)
 
     def _routed(
         self,
@@ -332,33 +328,6 @@ class Calls:
             raise CallRefused("call_failed", error.message) from error
         assert isinstance(answer, TaskAnswer), "a call that returns immediately makes a task"
         return _decode_task(answer.task)
-
-    async def _answer(self, call: RoutedCall, done: asyncio.Event) -> dict[str, Any]:
-        """Wait for the end of the call."""
-        main = await self._open_main()
-        began = self._clock.monotonic()
-        limit_s = call.timeout_ms / 1000 + _LATE_S
-        while True:
-            waited_s = self._clock.monotonic() - began
-            await self._woken(done, limit_s - waited_s if waited_s < limit_s else _LATE_S)
-            done.clear()
-            stored = await main.record(call_key(call.id))
-            record = None if stored is None else decode_record(stored.body)
-            if record is not None and record.state != "pending":
-                payload: dict[str, Any] = msgspec.json.decode(record.payload)
-                return payload
-            if self._clock.monotonic() - began > limit_s + _OVERDUE_S:
-                raise CallRefused("call_failed", "the gateway could not end the call in time")
-
-    async def _woken(self, done: asyncio.Event, seconds: float) -> None:
-        """Until the call has ended, or the time is over."""
-        sleeping = self.tasks.start(self._clock.sleep(seconds), name="a caller waits")
-        waiting = self.tasks.start(done.wait(), name="a caller waits for an answer")
-        try:
-            await asyncio.wait({sleeping, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleeping.cancel()
-            waiting.cancel()
 
     async def _record_of(
         self, main: Store, turn: CallingTurn, task_id: str, call_id: str
@@ -422,6 +391,15 @@ def _parts(callee: Callee, value: Any, payload: dict[str, Any]) -> tuple[Part, .
     if any(mode_matches(mode, _JSON) for mode in callee.agent.input_modes):
         return (*said, Part(data=payload))
     return said or (Part(text=_encode(payload).decode()),)
+
+
+def _pending(call: RoutedCall, task_id: str) -> dict[str, Any]:
+    return {
+        "status": "pending",
+        "correlationId": call.id,
+        "taskId": task_id,
+        "timeout": call.timeout_ms,
+    }
 
 
 def _standing_of(task: Task) -> dict[str, Any]:

@@ -75,7 +75,11 @@ class Routing:
 
         self._answers = Answers(callees=callees, limits=limits, open_main=open_main)
         self.sessions = SessionDirectory(
-            callees=callees, open_main=open_main, clock=clock, counts=self.counts
+            callees=callees,
+            open_main=open_main,
+            clock=clock,
+            counts=self.counts,
+            on_discarded=self.calls.wake_caller,
         )
 
         self._routes = Routes(

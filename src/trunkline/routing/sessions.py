@@ -13,7 +13,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.records import Key, Put, Record
 from trunkline.ports.session_entries import SessionRef, ended_key
 from trunkline.ports.store import Scope, Store, StoredTask, TaskQuery
-from trunkline.routing.call_records import CALL, decode_record
+from trunkline.routing.call_records import CALL, RoutedCall, decode_record
 from trunkline.routing.callees import Callee, Callees
 from trunkline.routing.counts import CallCounts
 from trunkline.routing.delivery import discards
@@ -39,6 +39,8 @@ class SessionDirectory(Struct, frozen=True, kw_only=True, eq=False):
     open_main: Callable[[], Awaitable[Store]]
     clock: Clock
     counts: CallCounts
+    # Called with each call that was discarded.
+    on_discarded: Callable[[RoutedCall], None]
 
     async def of_caller(self, principal: str, tenant: str, *, agent: str = "") -> list[SessionView]:
         """The sessions of a caller that have not ended, the last one first: with one agent, or with
@@ -98,6 +100,7 @@ class SessionDirectory(Struct, frozen=True, kw_only=True, eq=False):
             )
         except RecordConflict:
             return False  # It has just ended by itself.
+        self.on_discarded(call.call)
         return True
 
     def _asked(self, agent: str) -> Iterator[Callee]:
