@@ -1,4 +1,4 @@
-"""`read_call` and `why_not`: what an agent may ask of another one, and in what form.
+"""`read_call` and `read_poll`: what an agent may ask of another one, and in what form.
 
 The arguments of a call were written by a model, so all of them are checked, and none of them
 decides who gets the answer.
@@ -11,6 +11,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
+
+from trunkline.engine.plain_json import TooDeep, plain
 
 # Where the answer to a call goes: to the session of the caller, to its channel, or to both.
 Delivery: TypeAlias = Literal["session", "channel", "dual"]
@@ -25,14 +27,17 @@ CallTool: TypeAlias = Literal["agent_call", "agent_poll"]
 _NAME: Final = re.compile(r"[a-z0-9_-]{1,64}(/[a-z0-9_-]{1,64})?")
 _SESSION: Final = re.compile(r"agent:([a-z0-9_-]{1,64}):.+", re.DOTALL)
 _SKILL: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
-_TASK_ID: Final = re.compile(r"[!-~]{1,256}")
+# Of a task, or of a call.
+_ID: Final = re.compile(r"[!-~]{1,256}")
 # Those that models know. The gateway decides about the other two: `returnTo` must be right where it
 # is given, and `correlationId` is ignored.
 _ARGUMENTS: Final = frozenset(
     ("agent", "skill", "input", "mode", "timeout", "timeoutSeconds", "wait", "taskId")
 )
 _KNOWN: Final = _ARGUMENTS | {"returnTo", "correlationId"}
+_POLL_ARGUMENTS: Final = frozenset(("taskId", "correlationId", "agent"))
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
 
 
 class CallLimits(Struct, frozen=True, kw_only=True):
@@ -78,6 +83,15 @@ class AgentCall(Struct, frozen=True, kw_only=True):
     task_id: str = ""
 
 
+class Poll(Struct, frozen=True, kw_only=True):
+    """A question how a call stands, checked. One of the ids at least is not empty."""
+
+    task_id: str
+    call_id: str
+    # Needed for a call that expects no answer.
+    agent: str
+
+
 class CallRefused(Exception):
     """`code` is for programs and does not change; `text` names the argument and the remedy."""
 
@@ -89,36 +103,65 @@ class CallRefused(Exception):
 
 def read_call(arguments: Any, limits: CallLimits, *, session_key: str) -> AgentCall:
     """Raises CallRefused. `session_key` is that of the caller's session."""
-    if not isinstance(arguments, Mapping):
-        raise _invalid("the arguments must be a JSON object")
-    unknown = sorted(str(name) for name in arguments if name not in _KNOWN)
-    if unknown:
-        known = ", ".join(sorted(_ARGUMENTS))
-        raise _invalid(f"{unknown[0][:64]} is not an argument; there is: {known}")
-    return_to = arguments.get("returnTo")
+    named = _named(arguments, _ARGUMENTS, _KNOWN)
+    return_to = named.get("returnTo")
     if return_to is not None and return_to != session_key:
         raise CallRefused(
             "return_to_refused",
             "returnTo is not the session of this turn; leave it out, the gateway knows the session",
         )
-    task_id = arguments.get("taskId", "")
-    if not isinstance(task_id, str) or (task_id and not _TASK_ID.fullmatch(task_id)):
-        raise _invalid("taskId must be the id of a task that asked a question")
-    waits = arguments.get("wait", False)
-    if not isinstance(waits, bool):
+    waits = named.get("wait")
+    if waits is not None and not isinstance(waits, bool):
         raise _invalid("wait must be true or false")
-    timeout_ms = _timeout_ms(arguments, limits)
+    timeout_ms = _timeout_ms(named, limits)
     if waits and not timeout_ms:
         raise _invalid("wait needs a timeout above 0")
     return AgentCall(
-        agent=name_of_agent(arguments.get("agent"), "agent"),
-        skill=name_of_skill(arguments.get("skill"), "skill"),
-        mode=name_of_skill(arguments.get("mode"), "mode") or "execute",
-        input=checked_input(arguments.get("input"), limits),
+        agent=name_of_agent(named.get("agent"), "agent"),
+        skill=name_of_skill(named.get("skill"), "skill"),
+        mode=name_of_skill(named.get("mode"), "mode") or "execute",
+        input=checked_input(named.get("input"), limits),
         timeout_ms=timeout_ms,
-        waits=waits,
-        task_id=task_id,
+        waits=bool(waits),
+        task_id=_id(named.get("taskId"), "taskId"),
     )
+
+
+def read_poll(arguments: Any) -> Poll:
+    """Raises CallRefused."""
+    named = _named(arguments, _POLL_ARGUMENTS, _POLL_ARGUMENTS)
+    task_id = _id(named.get("taskId"), "taskId")
+    call_id = _id(named.get("correlationId"), "correlationId")
+    if not task_id and not call_id:
+        raise _invalid("name the taskId or the correlationId of the call, as agent_call returned")
+    agent = named.get("agent")
+    return Poll(
+        task_id=task_id,
+        call_id=call_id,
+        agent="" if agent is None or agent == "" else name_of_agent(agent, "agent"),
+    )
+
+
+def _named(arguments: Any, there: frozenset[str], known: frozenset[str]) -> Mapping[str, Any]:
+    """The arguments by name. `there` are those that an error lists."""
+    if not isinstance(arguments, Mapping):
+        raise _invalid("the arguments must be a JSON object")
+    for name in arguments:
+        if name not in known:
+            shown = ascii(name if isinstance(name, str) else "")[1:-1][:64]
+            raise _invalid(f"{shown} is not an argument; there is: {', '.join(sorted(there))}")
+    return arguments
+
+
+def _id(value: Any, argument: str) -> str:
+    if value is None or value == "":
+        return ""
+    if not isinstance(value, str) or not _ID.fullmatch(value):
+        raise _invalid(
+            f"{argument} must be an id as agent_call returned it: at most 256 letters, digits and "
+            "signs, without spaces"
+        )
+    return value
 
 
 def name_of_agent(value: Any, argument: str) -> str:
@@ -145,15 +188,25 @@ def name_of_skill(value: Any, argument: str) -> str:
 
 
 def checked_input(value: Any, limits: CallLimits) -> Any:
-    """Raises CallRefused for an input that is too large."""
-    size = len(_encode(value))
-    if size > limits.max_input_bytes:
-        raise CallRefused(
-            "input_validation_failed",
-            f"input has {size} bytes as JSON, and at most {limits.max_input_bytes} are allowed; "
-            "send less, or the address of the data",
-        )
-    return value
+    """The input as JSON, independent of the caller's objects. Raises CallRefused for what is no
+    JSON, or too large."""
+    try:
+        encoded = _encode(value)
+        if len(encoded) <= limits.max_input_bytes:
+            return plain(_decode(encoded))
+    except (TooDeep, RecursionError):
+        raise _bad_input("is nested too deep; send it as a text, or less of it") from None
+    except UnicodeEncodeError:
+        raise _bad_input("has half a character (a lone surrogate); leave it out") from None
+    except (TypeError, ValueError, OverflowError):
+        # The text of the error may show the input.
+        raise _bad_input(
+            "is not JSON; send texts, numbers, true, false, null, and lists and objects of them"
+        ) from None
+    raise _bad_input(
+        f"has {len(encoded)} bytes as JSON, and at most {limits.max_input_bytes} are allowed; "
+        "send less, or the address of the data"
+    )
 
 
 def _timeout_ms(arguments: Mapping[str, Any], limits: CallLimits) -> int:
@@ -198,6 +251,10 @@ def why_too_deep(limits: CallLimits, *, hops: int, depth: int) -> CallRefused | 
             f"{depth} calls would lead to this turn, and at most {limits.max_depth} may",
         )
     return None
+
+
+def _bad_input(text: str) -> CallRefused:
+    return CallRefused("input_validation_failed", f"input {text}")
 
 
 def _invalid(text: str) -> CallRefused:

@@ -1,13 +1,15 @@
 """`outcome_of`: how a call of another agent came out, read from the task that it made."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import UNSET
 
 from trunkline.engine.gateway_texts import AGENT_FAILED
+from trunkline.engine.plain_json import MAX_DEPTH, TooDeep, plain
 from trunkline.engine.recovery import is_restart_failure
-from trunkline.engine.structured_answer import of_object, read_answer
+from trunkline.engine.structured_answer import BROKEN, of_object, read_answer
 from trunkline.model.call_outcomes import (
     AGENT_CRASHED,
     GATEWAY_RESTARTED,
@@ -21,6 +23,10 @@ _CODES: Final = {
     TaskState.REJECTED: "rejected",
     TaskState.CANCELED: "canceled",
 }
+
+# Codes are for programs; what else an agent calls its reason is none.
+_CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_TOO_DEEP: Final = f"The answer is nested deeper than {MAX_DEPTH} levels. Its task has it."
 
 
 def outcome_of(status: TaskStatus, artifacts: Sequence[Artifact]) -> CallOutcome:
@@ -39,20 +45,30 @@ def outcome_of(status: TaskStatus, artifacts: Sequence[Artifact]) -> CallOutcome
     elif text == AGENT_FAILED:
         code = AGENT_CRASHED
     elif status.message is not None and status.message.metadata is not None:
-        code = str(status.message.metadata.get("reason") or code)
+        reason = status.message.metadata.get("reason")
+        if isinstance(reason, str) and _CODE.fullmatch(reason):
+            code = reason
     return CallOutcome("error", code=code, text=text)
 
 
 def answer_of(parts: Sequence[Part]) -> StructuredAnswer:
     """What the parts say, as far as they say it in a structured form."""
     values = [part.data for part in parts if part.data is not UNSET]
-    if len(values) == 1 and isinstance(values[0], dict):
-        return of_object(values[0])
     if values:
-        return StructuredAnswer(values[0] if len(values) == 1 else values)
+        try:
+            return _of_values(values)
+        except TooDeep:
+            return StructuredAnswer("", BROKEN, caveats=(_TOO_DEEP,))
     if text := text_of(tuple(parts)):
         return read_answer(text)
     return StructuredAnswer([_file(part) for part in parts] or "")
+
+
+def _of_values(values: list[Any]) -> StructuredAnswer:
+    if len(values) > 1:
+        return StructuredAnswer([plain(value) for value in values])
+    (value,) = values
+    return of_object(value) if isinstance(value, dict) else StructuredAnswer(plain(value))
 
 
 def _file(part: Part) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from trunkline.engine.agent_calls import (
     CallRefused,
     allows,
     read_call,
+    read_poll,
     why_too_deep,
 )
 from trunkline.engine.call_outcome import outcome_of
@@ -109,9 +110,10 @@ class Calls:
 
     async def poll(self, turn: CallingTurn, arguments: Any) -> dict[str, Any]:
         """How a call of the session stands. Raises CallRefused."""
-        task_id, call_id, agent = _read_poll(arguments)
+        asked = read_poll(arguments)
+        task_id, agent = asked.task_id, asked.agent
         main = await self._open_main()
-        record = await self._record_of(main, turn, task_id, call_id)
+        record = await self._record_of(main, turn, task_id, asked.call_id)
         if record is not None:
             return await self._standing(record)
         callee = self._callees.callee(agent) if agent else None
@@ -326,7 +328,8 @@ class Calls:
         except TrunklineError as error:
             _log.info("a call was refused", extra={"reason": error.message})
             raise CallRefused("call_failed", error.message) from error
-        assert isinstance(answer, TaskAnswer), "a call that returns immediately makes a task"
+        if not isinstance(answer, TaskAnswer):
+            raise CallRefused("call_failed", "the agent takes no such input; send a text")
         return _decode_task(answer.task)
 
     async def _record_of(
@@ -411,19 +414,3 @@ def _standing_of(task: Task) -> dict[str, Any]:
         for name, value in payload.items()
         if name not in ("kind", "correlationId", "taskId")
     }
-
-
-def _read_poll(arguments: Any) -> tuple[str, str, str]:
-    """The task, the call and the agent that a poll asks for. Raises CallRefused."""
-    if not isinstance(arguments, dict):
-        raise CallRefused("validation_failed", "the arguments must be a JSON object")
-    found: list[str] = []
-    for name in ("taskId", "correlationId", "agent"):
-        value = arguments.get(name, "")
-        if not isinstance(value, str) or len(value) > 256:
-            raise CallRefused("validation_failed", f"{name} must be a text of at most 256 letters")
-        found.append(value)
-    if not found[0] and not found[1]:
-        raise CallRefused("validation_failed", "name the taskId or the correlationId of the call")
-    task_id, call_id, agent = found
-    return task_id, call_id, agent.lower()

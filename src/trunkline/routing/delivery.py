@@ -104,7 +104,8 @@ def _cut(outcome: CallOutcome, payload: bytes, task_id: str) -> CallOutcome:
     caveat = f"The output was cut off; the answer has {len(payload)} bytes. Task {task_id} has it."
     shorter = msgspec.structs.replace(
         answer,
-        output=output[: MAX_OUTPUT_CHARS // 4],
+        # In JSON, a character has at most six.
+        output=output[: MAX_OUTPUT_CHARS // 8],
         assumptions=(),
         caveats=(caveat,),
     )
