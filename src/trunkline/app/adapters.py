@@ -14,7 +14,7 @@ from trunkline.ports.backend import Backend, Finding
 from trunkline.ports.clock import Clock
 from trunkline.ports.cluster import Cluster, Times
 from trunkline.ports.store import Scope, Store
-from trunkline.ports.tools import TurnTool
+from trunkline.ports.tools import LendsTools, TurnTool
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.settings import AgentSettings, Settings, StoreSettings
 from trunkline.settings.agents import handle_of, stands_for_many
@@ -77,12 +77,14 @@ def resources_for(
     clock: Clock,
     code: Agent | None = None,
     tools: Mapping[str, TurnTool] | None = None,
+    lends_tools: LendsTools | None = None,
 ) -> Resources:
     """`code` is the agent that a Python backend runs, `tools` are those that models may use."""
     return Resources(
         clock=clock,
         data_dir=own_folder(settings.store),
         tools=tools or {},
+        lends_tools=lends_tools,
         code=code,
         allow_private=settings.network.allow_private_addresses,
         profile=agent,

@@ -7,6 +7,7 @@ from starlette.requests import Request as AsgiRequest
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.runtimes import Runtimes
 from trunkline.clock import Uuid7Ids
+from trunkline.engine.agent_calls import CallRefused
 from trunkline.hub.agent_views import configured_id
 from trunkline.hub.agents import may_know
 from trunkline.hub.audit import AuditTrail
@@ -99,6 +100,8 @@ class AuditParts:
     ) -> None:
         """The interface of the hub refused a request. Only those that its caller may not make are
         rows: another wrong request is no attempt at anything."""
+        if isinstance(error.__cause__, CallRefused):
+            return  # `agent_call` has written its row.
         if isinstance(error, Unauthenticated | PermissionDenied):
             self.trail.turned_away(
                 source="" if request.client is None else request.client.host,

@@ -40,7 +40,7 @@ from trunkline.model.profile import Profile
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
 from trunkline.ports.directory import Listing, Standing
-from trunkline.ports.tools import TurnTool
+from trunkline.ports.tools import LendsTools, TurnTool
 from trunkline.routing.callees import Callee
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.runtime import Runtime
@@ -80,10 +80,13 @@ class AgentDirectory:
         clock: Clock,
         on_change: Callable[[Settings], None],
         tools_of: Callable[[AgentSettings], Mapping[str, TurnTool]],
+        lends_tools: LendsTools,
     ) -> None:
         """`on_change` is called with the settings in force after each change. `tools_of` returns
-        the tools with which an agent calls others of the gateway."""
+        the tools with which an agent calls others of the gateway; `lends_tools` lends them to
+        programs."""
         self._tools_of = tools_of
+        self._lends_tools = lends_tools
         # The settings in force, with the agents that are published now.
         self.settings = settings
         # The running accounts of the channel `a2a`, by their ids.
@@ -376,7 +379,14 @@ class AgentDirectory:
         own = settings.agents[handle]
         call_tools = self._tools_of(own)
         tools = model_tools(own, settings) | dict(call_tools)
-        resources = resources_for(own, settings, clock=self._clock, code=code, tools=tools)
+        resources = resources_for(
+            own,
+            settings,
+            clock=self._clock,
+            code=code,
+            tools=tools,
+            lends_tools=self._lends_tools,
+        )
         agent = _published(handle, own, make_backend(own, resources), code)
         agent.calls_others = bool(call_tools)
         # While it is private, its endpoints let no caller in as one who is merely signed in.

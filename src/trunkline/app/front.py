@@ -145,6 +145,11 @@ class Front:
         which have none here. Raises Unauthenticated, PermissionDenied or Unavailable."""
         return await self._access(self._settings).identify_if_stated(request)
 
+    async def identify(self, request: Request) -> Principal:
+        """The principal of a request to what is not an agent. Raises Unauthenticated,
+        PermissionDenied or Unavailable."""
+        return await self._access_to_pages(self._settings).identify(request)
+
     def _access(self, settings: Settings) -> Access:
         is_for_all = settings.auth.needs_no_key == "always"
         return Access(

@@ -9,6 +9,7 @@ from msgspec import Struct
 from starlette.applications import Starlette
 
 from trunkline.app.adapters import load_agents
+from trunkline.app.api import serve_api
 from trunkline.app.card_signer import card_signer
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.endpoints import Endpoints
@@ -99,9 +100,11 @@ def build(
     clock: Clock | None = None,
     authenticators: Sequence[Authenticator] = (),
     gate: Gate | None = None,
+    local_url: str = "",
 ) -> Gateway:
     """Put the gateway together. Cards advertise `base_url`, which has a scheme and no slash at
-    the end. `authenticators` come after the API keys. Every turn passes the `gate`."""
+    the end. `authenticators` come after the API keys. Every turn passes the `gate`. `local_url` is
+    where programs on this machine reach the gateway; empty where nothing listens."""
     settings, code = load_agents(settings)
     clock = clock or SystemClock()
     server = settings.server
@@ -165,6 +168,7 @@ def build(
         clock=clock,
         on_change=front.agents_changed,
         tools_of=routing.tools_of,
+        lends_tools=routing.routing.tool_tokens,
     )
     routing.connect(directory, runtimes)
     for handle, agent in settings.agents.items():
@@ -172,6 +176,7 @@ def build(
             directory.prepare(handle, code.get(handle))
     if hub is not None:
         hub.connect(front, directory, on_deleted=routing.forget_agent)
+    serve_api(front, routing, hub, local_url=local_url)
     gateway = Gateway(
         front=front,
         runtimes=runtimes,
@@ -197,4 +202,5 @@ def create_app(settings: Settings, *, base_url: str = "") -> Application:
     """
     server = settings.server
     own = server.public_url or f"http://{server.host}:{server.port}"
-    return build(settings, base_url=(base_url or own).rstrip("/")).application
+    url = (base_url or own).rstrip("/")
+    return build(settings, base_url=url, local_url=url).application

@@ -17,7 +17,7 @@ from trunkline.app.runtimes import Runtimes
 from trunkline.app.sign_in import HubSignIn
 from trunkline.hub.about_api import AboutApi
 from trunkline.hub.agent_commands import AgentCommands
-from trunkline.hub.api import PREFIX, Api
+from trunkline.hub.api import Api
 from trunkline.hub.changes import CHANGE, TOPIC, HubChanges
 from trunkline.hub.gate import HubGate
 from trunkline.hub.sign_in_token import GRANT
@@ -29,7 +29,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Record
 from trunkline.ports.store import Store
 from trunkline.runtime.due_work import DueKind
-from trunkline.server.asgi import AsgiRequest, serve_with
+from trunkline.server.asgi import AsgiRequest
 from trunkline.settings import Settings
 from trunkline.settings.hub import HubSettings
 from trunkline.settings.server import is_loopback_host
@@ -113,7 +113,6 @@ class Hub:
         self.api.add(*self.audit.connect(directory, self.registry.registry).routes())
         self.credentials.oauth.grants[GRANT] = self.sign_in.token.form
         self.credentials.oauth.json = self.sign_in.token.json
-        front.application.mount(PREFIX, partial(serve_with, self.api))
 
     async def open(self, runtimes: Runtimes, settings: Settings) -> None:
         """Raises StoreError."""

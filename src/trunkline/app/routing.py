@@ -6,6 +6,7 @@ from typing import Final
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.runtimes import Runtimes
 from trunkline.backends.openai.settings import OpenAIBackend
+from trunkline.backends.programs.settings import ProgramSettings
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.clock import Uuid7Ids
 from trunkline.engine.agent_calls import CallLimits, CallPolicy
@@ -71,6 +72,9 @@ class GatewayRouting:
             routes=self._callees.routes,
         )
 
+    def limits(self) -> CallLimits:
+        return self._callees.limits()
+
     def connect(self, directory: AgentDirectory, runtimes: Runtimes) -> None:
         self._callees.directory, self._runtimes = directory, runtimes
 
@@ -109,7 +113,7 @@ class GatewayRouting:
 
     def _tools_of(self, agent: AgentSettings) -> Iterator[tuple[str, TurnTool]]:
         backend = agent.backend
+        named = backend.tools if isinstance(backend, OpenAIBackend | ProgramSettings) else ()
         for name, (definition, action) in actions(self.routing.calls).items():
-            is_python = isinstance(backend, PythonBackend)
-            if is_python or (isinstance(backend, OpenAIBackend) and name in backend.tools):
+            if isinstance(backend, PythonBackend) or name in named:
                 yield name, RoutingTool(definition, action)

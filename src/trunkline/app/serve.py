@@ -102,7 +102,7 @@ async def _serve(
     try:
         local_url = _local_url(settings, sock)
         base_url = settings.server.public_url.rstrip("/") or local_url
-        gateway = build(settings, base_url=base_url)
+        gateway = build(settings, base_url=base_url, local_url=local_url)
         await gateway.open()
         background = BackgroundTasks("reload")
         commands = OperatorCommands()

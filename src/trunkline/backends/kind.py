@@ -11,7 +11,7 @@ from trunkline.config.secret import MASK, secrets_in
 from trunkline.model.profile import ProfileKeys
 from trunkline.ports.backend import Backend, Finding
 from trunkline.ports.clock import Clock
-from trunkline.ports.tools import TurnTool
+from trunkline.ports.tools import LendsTools, TurnTool
 
 S = TypeVar("S", bound="BackendTable")
 
@@ -43,6 +43,8 @@ class Resources(Struct, frozen=True, kw_only=True):
     data_dir: File
     # All tools for models, by name.
     tools: Mapping[str, TurnTool] = {}
+    # Lends them to programs; None where no gateway runs.
+    lends_tools: LendsTools | None = None
     # The agent that was loaded from the target of a `python` backend.
     code: object = None
     allow_private: bool = False

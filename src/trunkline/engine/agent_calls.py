@@ -95,10 +95,12 @@ class Poll(Struct, frozen=True, kw_only=True):
 class CallRefused(Exception):
     """`code` is for programs and does not change; `text` names the argument and the remedy."""
 
-    def __init__(self, code: str, text: str) -> None:
+    def __init__(self, code: str, text: str, *, argument: str = "") -> None:
+        """`argument` is the name of the one that is at fault, if there is one."""
         super().__init__(text)
         self.code = code
         self.text = text
+        self.argument = argument
 
 
 def read_call(arguments: Any, limits: CallLimits, *, session_key: str) -> AgentCall:
@@ -109,13 +111,14 @@ def read_call(arguments: Any, limits: CallLimits, *, session_key: str) -> AgentC
         raise CallRefused(
             "return_to_refused",
             "returnTo is not the session of this turn; leave it out, the gateway knows the session",
+            argument="returnTo",
         )
     waits = named.get("wait")
     if waits is not None and not isinstance(waits, bool):
-        raise _invalid("wait must be true or false")
+        raise _invalid("wait must be true or false", "wait")
     timeout_ms = _timeout_ms(named, limits)
     if waits and not timeout_ms:
-        raise _invalid("wait needs a timeout above 0")
+        raise _invalid("wait needs a timeout above 0", "wait")
     return AgentCall(
         agent=name_of_agent(named.get("agent"), "agent"),
         skill=name_of_skill(named.get("skill"), "skill"),
@@ -149,7 +152,8 @@ def _named(arguments: Any, there: frozenset[str], known: frozenset[str]) -> Mapp
     for name in arguments:
         if name not in known:
             shown = ascii(name if isinstance(name, str) else "")[1:-1][:64]
-            raise _invalid(f"{shown} is not an argument; there is: {', '.join(sorted(there))}")
+            listed = ", ".join(sorted(there))
+            raise _invalid(f"{shown} is not an argument; there is: {listed}", shown)
     return arguments
 
 
@@ -159,7 +163,8 @@ def _id(value: Any, argument: str) -> str:
     if not isinstance(value, str) or not _ID.fullmatch(value):
         raise _invalid(
             f"{argument} must be an id as agent_call returned it: at most 256 letters, digits and "
-            "signs, without spaces"
+            "signs, without spaces",
+            argument,
         )
     return value
 
@@ -172,7 +177,8 @@ def name_of_agent(value: Any, argument: str) -> str:
     if not _NAME.fullmatch(name):
         raise _invalid(
             f"{argument} must name an agent, such as owner/slug: letters, digits, hyphens and "
-            "underscores, at most 64 each"
+            "underscores, at most 64 each",
+            argument,
         )
     return name
 
@@ -182,7 +188,8 @@ def name_of_skill(value: Any, argument: str) -> str:
         return ""
     if not isinstance(value, str) or not _SKILL.fullmatch(value):
         raise _invalid(
-            f"{argument} must be letters, digits, hyphens and underscores, at most 128 of them"
+            f"{argument} must be letters, digits, hyphens and underscores, at most 128 of them",
+            argument,
         )
     return value
 
@@ -218,11 +225,11 @@ def _timeout_ms(arguments: Mapping[str, Any], limits: CallLimits) -> int:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
             unit = "milliseconds" if factor == 1 else "seconds"
-            raise _invalid(f"{name} must be a number of {unit}, 0 or more")
+            raise _invalid(f"{name} must be a number of {unit}, 0 or more", name)
         # A fraction of a millisecond is not "no answer expected".
         named[name] = max(round(value * factor), 1 if value else 0)
     if len({*named.values()}) > 1:
-        raise _invalid("timeout and timeoutSeconds differ; name one of them")
+        raise _invalid("timeout and timeoutSeconds differ; name one of them", "timeout")
     wanted = next(iter(named.values()), round(limits.timeout_s * 1000))
     return min(wanted, round(limits.max_timeout_s * 1000))
 
@@ -254,8 +261,8 @@ def why_too_deep(limits: CallLimits, *, hops: int, depth: int) -> CallRefused | 
 
 
 def _bad_input(text: str) -> CallRefused:
-    return CallRefused("input_validation_failed", f"input {text}")
+    return CallRefused("input_validation_failed", f"input {text}", argument="input")
 
 
-def _invalid(text: str) -> CallRefused:
-    return CallRefused("validation_failed", text)
+def _invalid(text: str, argument: str = "") -> CallRefused:
+    return CallRefused("validation_failed", text, argument=argument)

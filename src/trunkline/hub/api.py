@@ -15,7 +15,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from trunkline.hub.acting import Acting, acting
-from trunkline.hub.api_input import JSON, read_body, read_json, read_query
+from trunkline.hub.api_errors import Json
+from trunkline.hub.api_input import JSON, MAX_BODY_BYTES, read_body, read_json, read_query
 from trunkline.hub.api_paths import RouteTable
 from trunkline.model.errors import (
     Conflict,
@@ -49,6 +50,8 @@ class Call(Struct, frozen=True, kw_only=True):
     # None where the route needs no credential and the request has none.
     principal: Principal | None
     path: Mapping[str, str]
+    # What `Route.authorize` returned.
+    authorized: Any
     # Of the types that the route names; None where it names none.
     query: Any
     body: Any
@@ -86,7 +89,7 @@ class Route(Struct, frozen=True, kw_only=True):
     handle: Handler
     # A msgspec struct, whose fields are optional or texts, numbers and switches.
     query: type[Struct] | None = None
-    body: type[Struct] | None = None
+    body: Any = None
     # A body as a client may send it, for the document; else it is made of the types.
     example: Struct | None = None
     # The type of the result; None for an empty answer.
@@ -105,11 +108,19 @@ class Route(Struct, frozen=True, kw_only=True):
     # Statuses of errors beside those that every route may answer with, which `hub/openapi.py`
     # names; `hub/api_errors.py` has their texts.
     errors: tuple[int, ...] = ()
+    # A JSON Schema of the body and its name, where `body` says too little; and what reads the body
+    # then. Raises TrunklineError.
+    body_schema: tuple[str, Json] | None = None
+    decoder: Callable[[bytes], Any] | None = None
+    max_body_bytes: Callable[[], int] = lambda: MAX_BODY_BYTES
     # For routes of standards that have other media types, such as forms of OAuth. Their handlers
     # read the body themselves.
     body_media_type: str = JSON
     # Whether a credential is looked for. Without, an invalid one does not matter either.
     takes_credential: bool = True
+    # Finds out who may use the route, where that is no caller of the gateway. Raises
+    # Unauthenticated or PermissionDenied.
+    authorize: "Authorize | None" = None
     # The answer to an error, for routes that people open in a browser.
     on_error: "OnError | None" = None
 
@@ -123,6 +134,7 @@ class Route(Struct, frozen=True, kw_only=True):
 # The principal of a request, or None for one without a credential. Raises Unauthenticated,
 # PermissionDenied or Unavailable.
 Identify: TypeAlias = Callable[[Request], Awaitable[Principal | None]]
+Authorize: TypeAlias = Callable[[Request], Awaitable[Any]]
 OnError: TypeAlias = Callable[[Request, TrunklineError], Response]
 # Told of every call that was refused: the request, the principal if it is known, and the error.
 OnRefusal: TypeAlias = Callable[[Request, Principal | None, TrunklineError], None]
@@ -152,11 +164,14 @@ class Api:
     async def _answer(self, request: Request) -> Response:
         principal: Principal | None = None
         route: Route | None = None
+        authorized: Any = None
         try:
             route, path = self._find(request)
-            if route.takes_credential:
+            if route.authorize is not None:
+                authorized = await route.authorize(request)
+            elif route.takes_credential:
                 principal = await self._identify(request)
-            if principal is None and not route.is_public:
+            if principal is None and authorized is None and not route.is_public:
                 raise Unauthenticated(
                     "This address needs a credential: send it as 'Authorization: Bearer TOKEN'"
                 )
@@ -165,7 +180,8 @@ class Api:
                 if principal is None
                 else Acting(principal.id, principal.token, route.name)
             )
-            result = await route.handle(await _call(route, path, principal, request))
+            call = await _call(route, path, principal, authorized, request)
+            result = await route.handle(call)
         except TrunklineError as error:
             self._tell(request, principal, error)
             return self._refusal(request, error, None if route is None else route.on_error)
@@ -238,14 +254,27 @@ class Api:
 
 
 async def _call(
-    route: Route, path: Mapping[str, str], principal: Principal | None, request: Request
+    route: Route,
+    path: Mapping[str, str],
+    principal: Principal | None,
+    authorized: Any,
+    request: Request,
 ) -> Call:
     query = body = None
     if route.query is not None:
         query = read_query(request.scope["query_string"], route.query)
     if route.body is not None and route.body_media_type == JSON:
-        body = await read_json(request, route.body)
-    return Call(principal=principal, path=path, query=query, body=body, request=request)
+        body = await read_json(
+            request, route.body, max_bytes=route.max_body_bytes(), decoder=route.decoder
+        )
+    return Call(
+        principal=principal,
+        path=path,
+        authorized=authorized,
+        query=query,
+        body=body,
+        request=request,
+    )
 
 
 def _response(error: Exception, headers: Mapping[str, str]) -> Response:

@@ -8,6 +8,7 @@ NUL characters.
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -62,7 +63,7 @@ def read_query(query: bytes, kind: type[Struct]) -> Any:
     try:
         found = msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _violation(error) from None
+        raise violation(error) from None
     for name, field in fields.items():
         value = getattr(found, field.name)
         if value is None and name in given:
@@ -75,19 +76,25 @@ def read_query(query: bytes, kind: type[Struct]) -> Any:
     return found
 
 
-async def read_json(request: Request, kind: Any) -> Any:
-    """The body as a value of the type. Raises InvalidParams, ParseFailed, InvalidRequest,
-    PayloadTooLarge or WrongMediaType."""
+async def read_json(
+    request: Request,
+    kind: Any,
+    *,
+    max_bytes: int = MAX_BODY_BYTES,
+    decoder: Callable[[bytes], Any] | None = None,
+) -> Any:
+    """The body as a value of the type. `decoder` reads it in place of `decode`.
+    Raises InvalidParams, ParseFailed, InvalidRequest, PayloadTooLarge or WrongMediaType."""
     media_type = request.headers.get("content-type")
     if media_type is not None and media_type.partition(";")[0].strip().lower() != JSON:
         raise WrongMediaType(f"Content-Type must be {JSON}")
-    data = await read_body(request)
+    data = await read_body(request, max_bytes=max_bytes)
     if media_type is None:
         # A POST without a body, as `curl -X POST` sends it, has no type either.
         if data:
             raise WrongMediaType(f"Content-Type must be {JSON}")
         data = b"{}"
-    return decode(data, kind)
+    return decode(data, kind) if decoder is None else decoder(data)
 
 
 def decode(data: bytes, kind: Any) -> Any:
@@ -100,29 +107,29 @@ def decode(data: bytes, kind: Any) -> Any:
         json.loads(data, object_pairs_hook=_checked, parse_int=_integer, parse_constant=_constant)
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
-        raise _violation(error) from None
+        raise violation(error) from None
     except (msgspec.DecodeError, ValueError):
         raise ParseFailed("The body is not JSON") from None
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, *, max_bytes: int = MAX_BODY_BYTES) -> bytes:
     """The body of a request. Raises PayloadTooLarge, before a client that waits for
     `100 Continue` sends a body that is too large."""
     announced = request.headers.get("content-length", "")
-    if announced.isascii() and announced.isdigit() and int(announced[:20]) > MAX_BODY_BYTES:
-        raise _too_large()
+    if announced.isascii() and announced.isdigit() and int(announced[:20]) > max_bytes:
+        raise _too_large(max_bytes)
     pieces: list[bytes] = []
     size = 0
     async for piece in request.stream():
         size += len(piece)
-        if size > MAX_BODY_BYTES:
-            raise _too_large()
+        if size > max_bytes:
+            raise _too_large(max_bytes)
         pieces.append(piece)
     return b"".join(pieces)
 
 
-def _too_large() -> PayloadTooLarge:
-    return PayloadTooLarge(f"The request body is larger than {MAX_BODY_BYTES} bytes")
+def _too_large(max_bytes: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"The request body is larger than {max_bytes} bytes")
 
 
 def _checked(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -163,7 +170,7 @@ _MISSING: Final = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 
 
-def _violation(error: msgspec.ValidationError) -> InvalidParams:
+def violation(error: msgspec.ValidationError) -> InvalidParams:
     """The error names the field as the client wrote it."""
     what, _, where = str(error).partition(" - at `$")
     place = where.rstrip("`").lstrip(".")

@@ -24,6 +24,22 @@ class HubCalls:
     def __init__(self, http: HubHttp) -> None:
         self._http = http
 
+    async def agent_call(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Ask another agent: a tool for the program of an agent. Ask another agent of this
+        gateway. It answers at once with the status pending; the answer itself arrives
+        later in this conversation, as a skill_response with the same correlationId. With
+        wait, the result is the answer. An answer with the status input_required is a
+        question: answer it by a new call with its taskId.
+        """
+        return await self._http.value(dict[str, Any], "POST", "/tools/agent_call", body=body)
+
+    async def agent_poll(self, body: dict[str, Any]) -> dict[str, Any]:
+        """See how a call stands: a tool for the program of an agent. Tell how a call of this
+        conversation stands: working, completed, error, input_required or timeout, with its
+        output where there is one.
+        """
+        return await self._http.value(dict[str, Any], "POST", "/tools/agent_poll", body=body)
+
     async def change_agent(self, id: str, body: AgentPatch) -> AgentView:
         """Change members of an agent; those that are absent keep their values."""
         return await self._http.value(AgentView, "PATCH", path_of("/agents/{id}", id=id), body=body)

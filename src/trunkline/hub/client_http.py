@@ -65,7 +65,7 @@ class HubHttp:
         path: str,
         *,
         query: Struct | None = None,
-        body: Struct | None = None,
+        body: Any = None,
     ) -> T:
         answer = await self._answer(method, path, query, body, _JSON)
         try:
@@ -79,7 +79,7 @@ class HubHttp:
         path: str,
         *,
         query: Struct | None = None,
-        body: Struct | None = None,
+        body: Any = None,
     ) -> str:
         """The body of an answer that is not JSON."""
         answer = await self._answer(method, path, query, body, _JSON)
@@ -99,12 +99,12 @@ class HubHttp:
         path: str,
         *,
         query: Struct | None = None,
-        body: Struct | None = None,
+        body: Any = None,
     ) -> None:
         await self._answer(method, path, query, body, _JSON)
 
     async def _answer(
-        self, method: str, path: str, query: Struct | None, body: Struct | None, media_type: str
+        self, method: str, path: str, query: Struct | None, body: Any, media_type: str
     ) -> Answer:
         """Raises RemoteError."""
         url = self._base + path

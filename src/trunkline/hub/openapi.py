@@ -37,6 +37,7 @@ def document(routes: Iterable[Route], *, cookie: str, bearer_format: str) -> Jso
     )
     for schema in (*schemas, *components.values()):
         _bound_integers(schema)
+    components |= dict(route.body_schema for route in table if route.body_schema is not None)
     for name, schema in components.items():
         _describe(name, schema)
     by_type = list(zip(types, schemas, strict=True))
@@ -64,6 +65,12 @@ def document(routes: Iterable[Route], *, cookie: str, bearer_format: str) -> Jso
                     "scheme": "bearer",
                     "bearerFormat": bearer_format,
                     "description": "A session token, a token of a service or an API key.",
+                },
+                "turn": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "bearerFormat": "tl_tool_<40hex>",
+                    "description": "The token that the program of an agent has during a turn.",
                 },
                 "cookie": {
                     "type": "apiKey",
@@ -143,6 +150,13 @@ def _schema(kind: Any, by_type: Sequence[tuple[Any, Json]]) -> Json:
     return next(schema for each, schema in by_type if each == kind)
 
 
+def _body_schema(route: Route, by_type: Sequence[tuple[Any, Json]]) -> Json:
+    if route.body_schema is None:
+        return _schema(route.body, by_type)
+    name, _ = route.body_schema
+    return {"$ref": f"{TYPES}{name}"}
+
+
 def _name_of(schema: Json) -> str:
     """The name of a component; "" for a schema that is none."""
     return str(schema.get("$ref", "")).removeprefix(TYPES)
@@ -162,10 +176,14 @@ def _operation(route: Route, by_type: Sequence[tuple[Any, Json]], components: Js
     if parameters:
         operation["parameters"] = parameters
     if route.body is not None:
-        operation["requestBody"] = _body(route, _schema(route.body, by_type), components)
+        operation["requestBody"] = _body(route, _body_schema(route, by_type), components)
     operation["responses"] = _responses(route, by_type)
     # One of them is enough; an empty one stands for no credential.
-    needed: list[Json] = [{"bearer": []}, {"cookie": []}] if route.takes_credential else []
+    needed: list[Json] = []
+    if route.authorize is not None:
+        needed = [{"turn": []}]
+    elif route.takes_credential:
+        needed = [{"bearer": []}, {"cookie": []}]
     operation["security"] = [{}, *needed] if route.is_public else needed
     return operation
 

@@ -1,10 +1,12 @@
 """`Tool` and `TurnTool`: tools that models and scripts call, by any protocol."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from trunkline.config.secret import Secret
 from trunkline.ports.backend import TurnRequest
 
 Envelope: TypeAlias = dict[str, Any]
@@ -97,4 +99,47 @@ class TurnTool(Protocol):
 
     async def close(self) -> None:
         """Release the tool. A later call opens it again."""
+        ...
+
+
+class LentTools(Struct, frozen=True, kw_only=True):
+    """How the program of a turn reaches its tools over HTTP."""
+
+    # Without a slash at the end; a tool is one segment below it.
+    url: str
+    # Of the same tools over MCP; empty where the gateway does not serve it.
+    mcp_url: str = ""
+    token: Secret
+
+
+class LendsTools(Protocol):
+    """Lets the programs of agents use tools of the gateway during their turns."""
+
+    def lend(
+        self, turn: TurnRequest, tools: Sequence[str], *, token: Secret | None = None
+    ) -> AbstractAsyncContextManager[LentTools | None]:
+        """The tools of these names, from the beginning of the context to a minute after its end.
+        It is entered in the asyncio task of the turn.
+
+        `token` is that of an earlier turn of the same session, for a program that still runs; it
+        is valid again. None where the gateway cannot lend tools now, and the log says why.
+        """
+        ...
+
+
+class ProgramTools(Protocol):
+    """The tools of one turn, for the program that has its token."""
+
+    @property
+    def definitions(self) -> Sequence[ToolDefinition]: ...
+
+    async def call(self, name: str, arguments: Any) -> dict[str, Any]:
+        """`arguments` are JSON, unchecked. Raises `engine.agent_calls.CallRefused`, and
+        PermissionDenied for a tool that the program does not have."""
+        ...
+
+
+class ToolTokens(Protocol):
+    async def find(self, token: str) -> ProgramTools:
+        """The tools that go with a token. Raises Unauthenticated and StoreError."""
         ...

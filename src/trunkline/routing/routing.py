@@ -17,6 +17,8 @@ from trunkline.routing.counts import CallCounts
 from trunkline.routing.deadlines import CallEnds
 from trunkline.routing.routes import Routes
 from trunkline.routing.sessions import SessionDirectory
+from trunkline.routing.tool_tokens import TurnToolTokens
+from trunkline.routing.tools import actions
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.outbox import MainStore
 from trunkline.runtime.participants import Rejoin, Watchers
@@ -74,12 +76,16 @@ class Routing:
         )
 
         self._answers = Answers(callees=callees, limits=limits, open_main=open_main)
+        self.tool_tokens = TurnToolTokens(
+            actions=actions(self.calls), open_main=open_main, clock=clock
+        )
         self.sessions = SessionDirectory(
             callees=callees,
             open_main=open_main,
             clock=clock,
             counts=self.counts,
             on_discarded=self.calls.wake_caller,
+            end_tokens=self.tool_tokens.end_session,
         )
 
         self._routes = Routes(
@@ -106,6 +112,7 @@ class Routing:
             *self._ends.due_kinds(),
             *self._answers.due_kinds(),
             *self._routes.due_kinds(),
+            *self.tool_tokens.due_kinds(),
         )
 
     def connect(self, main: Runtime, runtimes: Iterable[Runtime]) -> None:
@@ -118,6 +125,7 @@ class Routing:
         await self._ends.arm()
 
     async def close(self) -> None:
+        await self.tool_tokens.close()
         await self.calls.close()
 
     def _wake(self) -> None:

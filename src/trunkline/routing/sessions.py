@@ -41,6 +41,8 @@ class SessionDirectory(Struct, frozen=True, kw_only=True, eq=False):
     counts: CallCounts
     # Called with each call that was discarded.
     on_discarded: Callable[[RoutedCall], None]
+    # Ends the tokens of programs in a session.
+    end_tokens: Callable[[SessionRef], Awaitable[None]]
 
     async def of_caller(self, principal: str, tenant: str, *, agent: str = "") -> list[SessionView]:
         """The sessions of a caller that have not ended, the last one first: with one agent, or with
@@ -70,12 +72,14 @@ class SessionDirectory(Struct, frozen=True, kw_only=True, eq=False):
         return await callee.sessions.transcript(callee.agent, session, limit=limit)
 
     async def end(self, session: SessionRef) -> int:
-        """End the session: its messages, notes and entries belong to no later turn, and the answers
-        to its pending calls are discarded. Returns the number of these. Tasks stay."""
+        """End the session: its messages, notes and entries belong to no later turn, the tokens of
+        its programs end, and the answers to its pending calls are discarded. Returns the number of
+        these. Tasks stay."""
         callee = self._callee(session.scope.agent)
         await callee.sessions.store.change(Put(key=ended_key(session), due_in_ms=0))
         if not callee.agent.calls_others:
             return 0
+        await self.end_tokens(session)
         return await self.discard(session.tag)
 
     async def discard(self, tag: str) -> int:

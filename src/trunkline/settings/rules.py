@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.backends.openai.settings import OpenAIBackend
+from trunkline.backends.programs.settings import ProgramSettings
 from trunkline.config.problems import Path, Problem, bad_value, did_you_mean, one_of, shown
 from trunkline.config.urls import web_url_fault
 from trunkline.hub.credential_settings import certificate_problems, jwt_problems
@@ -188,7 +189,7 @@ def _tool_problems(settings: Settings) -> Iterator[Problem]:
     remote = settings.remote
     for handle, agent in settings.agents.items():
         backend = agent.backend
-        if not isinstance(backend, OpenAIBackend) or not backend.tools:
+        if not isinstance(backend, OpenAIBackend | ProgramSettings) or not backend.tools:
             continue
         path, first = ("agents", handle, "backend", "tools"), backend.tools[0]
         if agent.isolated:

@@ -25,6 +25,7 @@ from trunkline.model.outputs import Failed, Output
 from trunkline.model.values import text_of
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
+from trunkline.ports.tools import LendsTools
 
 _log = logging.getLogger("trunkline.acp")
 
@@ -62,8 +63,10 @@ class Paused:
 
 
 class AcpBackend(ProgramBackend["Run", Conversation]):
-    def __init__(self, settings: AcpSettings, *, clock: Clock) -> None:
-        super().__init__("acp", settings, clock=clock, keeps=True)
+    def __init__(
+        self, settings: AcpSettings, *, clock: Clock, lends_tools: LendsTools | None = None
+    ) -> None:
+        super().__init__("acp", settings, clock=clock, keeps=True, lends_tools=lends_tools)
         self.settings = settings
         # Turns that wait for the caller, by task.
         self.paused: Pool[Paused] = Pool(
@@ -140,6 +143,8 @@ class Run(ProgramTurn[AcpBackend]):
             conversation = await self._open()
             if conversation is None:
                 return
+        else:
+            await self.lent_tools(conversation.child)
         try:
             conversation.prompt(prompt_of(self.turn.message.parts))
         except BaseException:
@@ -152,11 +157,15 @@ class Run(ProgramTurn[AcpBackend]):
         """A new process with the session on it; None after a failure, which ends the turn."""
         settings, children = self.backend.settings, self.backend.children
         known = await self.recall(SESSION_NOTE)
-        conversation = Conversation(child := await self.backend.spawn(settings.command[1:]))
+        tools = await self.lent_tools()
+        child = await self.backend.spawn(settings.command[1:], tools=tools)
+        conversation = Conversation(child)
         try:
             with children.killed_after(child, settings.start_timeout_s):
                 await conversation.introduce()
-                await conversation.open(cwd=settings.cwd or "/", known=known, mode=settings.mode)
+                await conversation.open(
+                    cwd=settings.cwd or "/", known=known, mode=settings.mode, tools=tools
+                )
             if conversation.session_id != known:
                 await self.keep(SESSION_NOTE, conversation.session_id)
         except (NotSpoken, CallFailed, *DONE_WITH) as error:
@@ -181,6 +190,7 @@ class Run(ProgramTurn[AcpBackend]):
             await self.backend.dismiss(conversation)
             self.channel.put_now(Failed(LOST))
             return
+        await self.lent_tools(conversation.child)
         choice = chosen(paused.asked, text_of(self.turn.message.parts))
         conversation.answer(paused.request_id, choice)
         conversation.updates.is_denied = choice == rejected(paused.asked)
@@ -285,4 +295,4 @@ def _is_usable(conversation: Conversation) -> bool:
 
 
 def make(settings: AcpSettings, resources: Resources) -> AcpBackend:
-    return AcpBackend(settings, clock=resources.clock)
+    return AcpBackend(settings, clock=resources.clock, lends_tools=resources.lends_tools)

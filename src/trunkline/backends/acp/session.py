@@ -12,6 +12,7 @@ from trunkline.backends.json_values import table, text
 from trunkline.backends.programs.child import Child, Flooded
 from trunkline.backends.programs.output_lines import LineTooLong
 from trunkline.backends.programs.prompt import Prompt
+from trunkline.ports.tools import LentTools
 from trunkline.version import VERSION
 
 _log = logging.getLogger("trunkline.acp")
@@ -69,9 +70,9 @@ class Conversation:
             raise NotSpoken(f"the agent speaks version {version} of the protocol, not 1")
         self.capabilities = table(result.get("agentCapabilities"))
 
-    async def open(self, *, cwd: str, known: str, mode: str) -> None:
+    async def open(self, *, cwd: str, known: str, mode: str, tools: LentTools | None) -> None:
         """Continue the session that the agent knows by `known`, or begin one."""
-        place: dict[str, Any] = {"cwd": cwd, "mcpServers": []}
+        place: dict[str, Any] = {"cwd": cwd, "mcpServers": self._mcp_servers(tools)}
         if known and self.capabilities.get("loadSession") is True:
             try:
                 # The agent repeats the whole session, and `call` ignores it.
@@ -84,6 +85,16 @@ class Conversation:
             self.session_id = await self._new(place)
         if mode:
             await self.call("session/set_mode", {"sessionId": self.session_id, "modeId": mode})
+
+    def _mcp_servers(self, tools: LentTools | None) -> list[dict[str, Any]]:
+        """The tools of the gateway, for an agent that takes MCP over HTTP."""
+        takes_http = table(self.capabilities.get("mcpCapabilities")).get("http") is True
+        if tools is None or not tools.mcp_url or not takes_http:
+            return []
+        credential = {"name": "Authorization", "value": f"Bearer {tools.token.reveal()}"}
+        return [
+            {"type": "http", "name": "trunkline", "url": tools.mcp_url, "headers": [credential]}
+        ]
 
     async def _new(self, place: dict[str, Any]) -> str:
         try:

@@ -26,6 +26,7 @@ from trunkline.backends.programs.prompt import (
 from trunkline.model.outputs import ENDS_TURN, Failed, Output
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
+from trunkline.ports.tools import LendsTools
 
 _log = logging.getLogger("trunkline.command")
 
@@ -45,8 +46,16 @@ class Speaker:
 
 
 class CommandBackend(ProgramBackend["Run", Speaker]):
-    def __init__(self, settings: CommandSettings, *, clock: Clock) -> None:
-        super().__init__("command", settings, clock=clock, keeps=settings.session == "session")
+    def __init__(
+        self, settings: CommandSettings, *, clock: Clock, lends_tools: LendsTools | None = None
+    ) -> None:
+        super().__init__(
+            "command",
+            settings,
+            clock=clock,
+            keeps=settings.session == "session",
+            lends_tools=lends_tools,
+        )
         self.settings = settings
         self.format = _format(settings)
 
@@ -134,6 +143,8 @@ class Run(ProgramTurn[CommandBackend]):
             if speaker is None:
                 child = await self._spawned(structs.replace(start, prompt=prompt), attachments)
                 speaker = Speaker(child, attachments)
+            else:
+                await self.lent_tools(speaker.child)
             return speaker, self._format.message(prompt)
         except BaseException as error:
             if speaker is None:
@@ -149,9 +160,12 @@ class Run(ProgramTurn[CommandBackend]):
         # A later turn may have files for a program that is kept.
         if self._has_folder and (self.backend.keeps or attachments.is_used):
             start = structs.replace(start, folder=str(attachments.folder))
+        tools = await self.lent_tools()
+        if tools is not None:
+            start = structs.replace(start, mcp_url=tools.mcp_url)
         arguments = self._format.arguments(self.limits.command, start)
         variables = {"TRUNKLINE_SESSION": self.session, "TRUNKLINE_TASK": self.turn.task_id}
-        return await self.backend.spawn(arguments, variables)
+        return await self.backend.spawn(arguments, variables, tools=tools)
 
     def _placed(self, prompt: Prompt, attachments: Attachments) -> Prompt:
         """The prompt with only such files as the program takes in the message itself."""
@@ -239,4 +253,4 @@ class Run(ProgramTurn[CommandBackend]):
 
 
 def make(settings: CommandSettings, resources: Resources) -> CommandBackend:
-    return CommandBackend(settings, clock=resources.clock)
+    return CommandBackend(settings, clock=resources.clock, lends_tools=resources.lends_tools)

@@ -20,6 +20,8 @@ class Start(Struct, frozen=True, kw_only=True):
     known: str = ""
     # A folder with files for the program, if there are any.
     folder: str = ""
+    # The address of its tools over MCP; empty where it has none.
+    mcp_url: str = ""
 
 
 class Reader(ABC):

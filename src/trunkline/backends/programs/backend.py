@@ -3,6 +3,7 @@
 import logging
 from abc import abstractmethod
 from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, ClassVar, Generic, TypeVar
 
 from trunkline.backends.output_channel import flooded
@@ -19,6 +20,7 @@ from trunkline.model.outputs import Failed
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.call_path import CALL_PATH, CallPath
 from trunkline.ports.clock import Clock
+from trunkline.ports.tools import LendsTools, LentTools
 from trunkline.protocol import call_chain
 
 _log = logging.getLogger("trunkline.process")
@@ -44,9 +46,18 @@ class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
     All programs end with the gateway.
     """
 
-    def __init__(self, owner: str, settings: ProgramSettings, *, clock: Clock, keeps: bool) -> None:
+    def __init__(
+        self,
+        owner: str,
+        settings: ProgramSettings,
+        *,
+        clock: Clock,
+        keeps: bool,
+        lends_tools: LendsTools | None,
+    ) -> None:
         """`keeps`: a process serves all turns of one session. Else each turn has its own."""
         super().__init__(owner)
+        self.lends_tools = lends_tools if settings.tools else None
         self.clock = clock
         self.children = Children(settings, clock)
         self.keeps = keeps
@@ -69,13 +80,17 @@ class ProgramBackend(TurnTaskBackend[T], Generic[T, Kept]):
         return self.children.program.missing() is None
 
     async def spawn(
-        self, arguments: Sequence[str], variables: Mapping[str, str] | None = None
+        self,
+        arguments: Sequence[str],
+        variables: Mapping[str, str] | None = None,
+        *,
+        tools: LentTools | None = None,
     ) -> Child:
         """A new process. Raises CannotStart and TooMany."""
         variables = {**(variables or {}), **_path_variables(CALL_PATH.get())}
         while True:
             try:
-                return await self.children.spawn(arguments, variables)
+                return await self.children.spawn(arguments, variables, tools=tools)
             except TooMany:
                 if not await self.pool.retire_one():
                     raise
@@ -107,6 +122,9 @@ class ProgramTurn(TurnTask, Generic[B]):
         self.backend = backend
         self.limits = backend.children.settings
         self.session = session_id(turn)
+        # What is given back at the end of the turn.
+        self._lent = AsyncExitStack()
+        self._tools: LentTools | None = None
 
     @abstractmethod
     async def take_turn(self) -> None:
@@ -130,6 +148,20 @@ class ProgramTurn(TurnTask, Generic[B]):
             self.channel.put_now(Failed(failures.busy(self.limits.max_processes)))
         finally:
             timer.cancel()
+            await self._lent.aclose()
+
+    async def lent_tools(self, kept: Child | None = None) -> LentTools | None:
+        """The tools of the turn, for a new process or for one that was `kept`; None where it has
+        none. They end a minute after the turn."""
+        lender = self.backend.lends_tools
+        has_none = kept is not None and kept.tool_token is None
+        if lender is None or has_none:
+            return None
+        if self._tools is None:
+            token = None if kept is None else kept.tool_token
+            lending = lender.lend(self.turn, self.limits.tools, token=token)
+            self._tools = await self._lent.enter_async_context(lending)
+        return self._tools
 
     async def recall(self, name: str) -> str:
         session = self.turn.session

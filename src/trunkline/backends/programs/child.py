@@ -7,9 +7,10 @@ from collections import deque
 from contextlib import suppress
 from typing import cast
 
-from trunkline.backends.programs.output_lines import Lines, Tail
+from trunkline.backends.programs.output_lines import Lines, Masked, Tail
 from trunkline.backends.programs.settings import ProgramSettings
 from trunkline.backends.turn_task import done_within
+from trunkline.config.secret import Secret
 from trunkline.ports.clock import Clock
 
 # Maximum output that waits for a slow reader. With more, the gateway stops reading the pipe,
@@ -31,8 +32,16 @@ class Child(asyncio.SubprocessProtocol):
     killed.
     """
 
-    def __init__(self, settings: ProgramSettings, clock: Clock) -> None:
+    def __init__(
+        self, settings: ProgramSettings, clock: Clock, tool_token: Secret | None = None
+    ) -> None:
+        """`tool_token` is the one in its environment. It is masked in all output, because answers
+        and logs outlive it."""
         self._clock = clock
+        self.tool_token = tool_token
+        self._masked: dict[int, Masked] = {}
+        if tool_token is not None:
+            self._masked = {fd: Masked(tool_token.reveal().encode()) for fd in (1, 2)}
         self._loop = asyncio.get_running_loop()
         self._max_output_bytes = settings.max_output_bytes
         self._heard_bytes = 0
@@ -146,6 +155,11 @@ class Child(asyncio.SubprocessProtocol):
         self._transport = cast(asyncio.SubprocessTransport, transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
+        if self._masked:
+            data = self._masked[fd].feed(data)
+        self._received(fd, data)
+
+    def _received(self, fd: int, data: bytes) -> None:
         if fd == 2:
             self.errors.feed(data)
             return
@@ -154,6 +168,8 @@ class Child(asyncio.SubprocessProtocol):
             self._is_flooded = True
             self._notify()
             self.kill()
+            return
+        if not data:
             return
         self._waiting.append(data)
         self._waiting_bytes += len(data)
@@ -164,6 +180,8 @@ class Child(asyncio.SubprocessProtocol):
         self._notify()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd in self._masked:
+            self._received(fd, self._masked[fd].end())
         if fd == 1:
             self._at_end = True
             self._notify()

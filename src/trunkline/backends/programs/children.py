@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from trunkline.backends.programs.child import Child
@@ -12,10 +13,15 @@ from trunkline.backends.programs.program import Program
 from trunkline.backends.programs.settings import ProgramSettings
 from trunkline.backends.programs.warden import Warden
 from trunkline.background import BackgroundTasks
+from trunkline.config.secret import Secret
 from trunkline.ports.clock import Clock
+from trunkline.ports.tools import LentTools
 
 _log = logging.getLogger("trunkline.process")
 
+# The variables by which a program finds its tools.
+TOOLS_URL = "TRUNKLINE_TOOLS_URL"
+TOOLS_TOKEN = "TRUNKLINE_TOOLS_TOKEN"
 LAUNCHER = Path(__file__).with_name("launch.py")
 
 
@@ -42,16 +48,21 @@ class Children:
         self._is_closed = False
 
     async def spawn(
-        self, arguments: Sequence[str], variables: Mapping[str, str] | None = None
+        self,
+        arguments: Sequence[str],
+        variables: Mapping[str, str] | None = None,
+        *,
+        tools: LentTools | None = None,
     ) -> Child:
-        """A process with these arguments, and with these variables beside its environment.
-        Raises CannotStart and TooMany."""
+        """A process with these arguments, and with these variables and tools beside its
+        environment. Raises CannotStart and TooMany."""
         if self._claimed >= self.settings.max_processes:
             raise TooMany
         self._claimed += 1
-        environment = self.program.environment | dict(variables or {})
+        environment = self.program.environment | dict(variables or {}) | _variables(tools)
+        token = None if tools is None else tools.token
         starting = self._tasks.start(
-            self._spawn(arguments, environment), name=f"start {self.program.name}"
+            self._spawn(arguments, environment, token), name=f"start {self.program.name}"
         )
         try:
             started = await asyncio.shield(starting)
@@ -64,10 +75,10 @@ class Children:
         return started
 
     async def _spawn(
-        self, arguments: Sequence[str], environment: dict[str, str]
+        self, arguments: Sequence[str], environment: dict[str, str], token: Secret | None
     ) -> Child | CannotStart:
         try:
-            return await self._start(arguments, environment)
+            return await self._start(arguments, environment, token)
         except CannotStart as error:
             self._claimed -= 1
             return error
@@ -76,7 +87,9 @@ class Children:
         if not starting.cancelled() and isinstance(child := starting.result(), Child):
             self.stop_soon(child)
 
-    async def _start(self, arguments: Sequence[str], environment: dict[str, str]) -> Child:
+    async def _start(
+        self, arguments: Sequence[str], environment: dict[str, str], token: Secret | None
+    ) -> Child:
         path = self.program.path()
         if fault := self.program.fault():
             raise CannotStart(fault)
@@ -90,7 +103,7 @@ class Children:
         try:
             await self._warden.ready()
             _, child = await asyncio.get_running_loop().subprocess_exec(
-                self._make,
+                partial(Child, self.settings, self._clock, token),
                 *argv,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -136,10 +149,13 @@ class Children:
         await self._warden.close()
         await self._tasks.close()
 
-    def _make(self) -> Child:
-        return Child(self.settings, self._clock)
-
     def _forget(self, child: Child) -> None:
         self._alive.discard(child)
         self._claimed -= 1
         self._warden.forget(child.pid)
+
+
+def _variables(tools: LentTools | None) -> dict[str, str]:
+    if tools is None:
+        return {}
+    return {TOOLS_URL: tools.url, TOOLS_TOKEN: tools.token.reveal()}

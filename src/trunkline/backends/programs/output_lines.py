@@ -1,10 +1,12 @@
-"""Lines and text from the output of a program. No I/O.
+"""Lines and text from the output of a program, without its token. No I/O.
 
 The output may arrive cut at any byte.
 """
 
 import codecs
 from collections.abc import Iterator
+
+from trunkline.config.secret import MASK
 
 
 class LineTooLong(Exception):
@@ -52,6 +54,26 @@ class Utf8:
 
     def end(self) -> str:
         return self._decoder.decode(b"", final=True)
+
+
+class Masked:
+    """Bytes in which a secret is masked. Where a piece ends like the secret begins, that end waits
+    for the next piece."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        data = (self._held + data).replace(self._secret, MASK.encode())
+        longest = min(len(self._secret) - 1, len(data))
+        held = next((n for n in range(longest, 0, -1) if data.endswith(self._secret[:n])), 0)
+        self._held = data[len(data) - held :]
+        return data[: len(data) - held]
+
+    def end(self) -> bytes:
+        rest, self._held = self._held, b""
+        return rest
 
 
 class Tail:

@@ -11,6 +11,7 @@ from trunkline.backends.kind import BackendTable
 from trunkline.config import doc
 from trunkline.config.problems import Path, Problem, bad_value, shown
 from trunkline.config.secret import Secret
+from trunkline.engine.agent_calls import CallTool
 
 MIB = 1024 * 1024
 
@@ -37,6 +38,14 @@ class ProgramSettings(BackendTable, frozen=True, kw_only=True):
             "Additional environment variables of the program. Their values are treated as secrets."
         ),
     ] = field(default_factory=dict)
+    tools: Annotated[
+        tuple[CallTool, ...],
+        doc(
+            "Tools by which the program asks other agents of this gateway, over HTTP or MCP. It "
+            "finds their address in `TRUNKLINE_TOOLS_URL` and the token of its turn in "
+            "`TRUNKLINE_TOOLS_TOKEN`. Empty: none."
+        ),
+    ] = ()
     timeout_s: Annotated[
         float, doc("Maximum seconds for one turn; then the turn is stopped.", gt=0)
     ] = 1800.0

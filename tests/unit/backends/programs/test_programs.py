@@ -17,7 +17,7 @@ from trunkline.backends.command.format import Start
 from trunkline.backends.command.text import TextFormat
 from trunkline.backends.output_channel import flooded
 from trunkline.backends.programs.failures import exited
-from trunkline.backends.programs.output_lines import Lines, LineTooLong, Tail, Utf8
+from trunkline.backends.programs.output_lines import Lines, LineTooLong, Masked, Tail, Utf8
 from trunkline.backends.programs.program import Program
 from trunkline.backends.programs.prompt import CannotTell, File, Prompt, prompt_of, safe_name
 from trunkline.backends.programs.sessions import session_id
@@ -67,6 +67,23 @@ def test_bytes_that_are_no_text_are_replaced() -> None:
     reader = Utf8()
     assert reader.feed(b"a\xff\xf0\x9f") == "a�"
     assert reader.end() == "�"
+
+
+@given(
+    st.lists(st.sampled_from([b"tokentoke", b"n", b"token", b"t", b"\xff", b"to", b"ken"])),
+    st.integers(1, 9),
+)
+def test_a_secret_is_masked_however_it_is_cut(pieces: list[bytes], size: int) -> None:
+    data, masked = b"".join(pieces), Masked(b"token")
+    heard = [masked.feed(data[i : i + size]) for i in range(0, len(data), size)]
+    assert b"".join(heard) + masked.end() == data.replace(b"token", b"***")
+
+
+def test_only_the_beginning_of_a_secret_waits() -> None:
+    masked = Masked(b"token")
+    assert masked.feed(b"a tok") == b"a "
+    assert masked.feed(b"en, to be") == b"***, to be"
+    assert (masked.feed(b"tok"), masked.feed(b"yo"), masked.end()) == (b"", b"tokyo", b"")
 
 
 def test_the_tail_is_the_last_of_it() -> None:
