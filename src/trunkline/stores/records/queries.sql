@@ -33,7 +33,7 @@ UPDATE records SET version = ?, attempts = 0, due_ms = ?, task = ?, tags = ?, bo
 WHERE number = ?;
 
 -- name: add_to_count
-UPDATE records SET version = version + 1, count = count + ? WHERE number = ?;
+UPDATE records SET version = version + ?, count = count + ? WHERE number = ?;
 
 -- name: delete_record
 DELETE FROM records WHERE number = ?;

@@ -36,6 +36,16 @@ class _Row(msgspec.Struct, frozen=True, gc=False):
 
 
 _NONE = _Row()
+
+
+class _Raised(msgspec.Struct):
+    """A count that the batch raises: the stored row, and by how much and how often."""
+
+    row: _Row
+    amount: int = 0
+    times: int = 0
+
+
 # From this number of changes on, records are looked up and deleted many at a time.
 _MANY = 8
 
@@ -46,8 +56,10 @@ class RecordWriter:
     def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
         self._db = connection
         self._clock = clock
-        # Puts that must be new, to be written together; empty in most batches.
+        # What is written together at the end of the batch; empty in most batches. First the puts
+        # that must be new, then the counts: those of a budget are raised by every message.
         self.new: dict[Key, tuple[Put, _Task]] = {}
+        self.raised: dict[Key, _Raised] = {}
 
     def apply_required(
         self, groups: Sequence[Group], task: _Task, *, is_careful: bool = True
@@ -78,9 +90,10 @@ class RecordWriter:
         """
         if (unstorable := why_unstorable(changes)) is not None:
             return unstorable
-        if not is_careful and all([type(each) is Put and each.expected == 0 for each in changes]):
-            return self._add_new(changes, task)
-        self.write()
+        if not is_careful and all([_can_wait(each) for each in changes]):
+            return self._apply_later(changes, task)
+        if any([change.key in self.new or change.key in self.raised for change in changes]):
+            self.write()
         rows = self._find_all(changes)
         for change, row in zip(changes, rows, strict=True):
             refused = why_change_refused(change, version=row.version, count=row.count)
@@ -98,21 +111,56 @@ class RecordWriter:
             self._delete_plain(deleted)
         return None
 
-    def _add_new(self, puts: Sequence[Any], task: _Task) -> StoreError | None:
-        for put in puts:
-            if put.key in self.new:
-                return why_change_refused(put, version=1, count=0)
-        for put in puts:
-            self.new[put.key] = (put, task)
+    def _apply_later(self, changes: Sequence[Change], task: _Task) -> StoreError | None:
+        for change in changes:
+            if type(change) is Add:
+                found = self.raised.get(change.key)
+                if found is None:
+                    found = self.raised[change.key] = _Raised(self._find(change.key))
+                row = found.row
+                version, count = row.version + found.times, row.count + found.amount
+                if count + change.amount <= change.at_most:
+                    continue
+            elif change.key in self.new:
+                version, count = 1, 0
+            else:
+                continue
+            return why_change_refused(change, version=version, count=count)
+        for change in changes:
+            if type(change) is Add:
+                found = self.raised[change.key]
+                found.amount += change.amount
+                found.times += 1
+            elif type(change) is Put:
+                self.new[change.key] = (change, task)
         return None
 
     def discard(self) -> None:
         self.new.clear()
+        self.raised.clear()
 
     def write(self) -> None:
-        """Write all new puts. Raises sqlite3.IntegrityError when one of the keys exists."""
-        if not self.new:
-            return
+        """Write what waits. Raises sqlite3.IntegrityError when the key of a new put exists."""
+        if self.new:
+            self._write_new()
+        if self.raised:
+            self._write_raised()
+
+    def _write_raised(self) -> None:
+        new: list[Any] = []
+        for key, raised in self.raised.items():
+            if not raised.times:
+                continue
+            if raised.row.version:
+                values = (raised.times, raised.amount, raised.row.number)
+                self._db.execute(SQL["add_to_count"], values)
+            else:
+                new += (key.kind, key.scope, key.id, raised.times, raised.amount, 0)
+                new += (None, None, None, b"")
+        self.raised.clear()
+        SQL.write_rows(self._db, ("insert_records", 10, new))
+
+    def _write_new(self) -> None:
         now_ms = self._clock.now_ms()
         records: list[Any] = []
         tags: list[str] = []
@@ -173,7 +221,7 @@ class RecordWriter:
         key = change.key
         if isinstance(change, Add):
             if row.version:
-                self._db.execute(SQL["add_to_count"], (change.amount, row.number))
+                self._db.execute(SQL["add_to_count"], (1, change.amount, row.number))
             else:
                 self._insert(key, change.amount, None, None, None, b"")
             return
@@ -306,6 +354,11 @@ class RecordWriter:
         found = self._db.execute(SQL["find_of_tasks"], (_encode(tasks).decode(),)).fetchall()
         for kind, scope, record_id, *row in found:
             self._make(Delete(key=Key(kind, scope, record_id)), _Row(*row), None)
+
+
+def _can_wait(change: Change) -> bool:
+    """Whether the change can be written at the end of its batch."""
+    return type(change) is Add or (type(change) is Put and change.expected == 0)
 
 
 def _text(values: Sequence[str] | Sequence[int]) -> str:

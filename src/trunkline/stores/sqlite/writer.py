@@ -99,7 +99,7 @@ class Writer:
                         assert isinstance(item, Group)
                         results.append(self.records.apply(item.changes, is_careful=is_careful))
                 # The test spares most batches the call.
-                if self.records.new:
+                if self.records.new or self.records.raised:
                     self.records.write()
                 self._write()
             except BaseException as error:

@@ -141,6 +141,40 @@ async def a_count_rises_up_to_its_limit(store: Store) -> None:
     assert [result is None for result in results] == [True] * 7 + [False] * 3
 
 
+async def changes_of_one_commit_follow_on_each_other(store: Store) -> None:
+    """A store may write what many changes do to a record once; nobody can tell."""
+    add = Add(key=key("n"), amount=2, at_most=7)
+    new = Put(key=key("new"), body=b"new", expected=0)
+    changes: list[tuple[Change, ...]] = [
+        (add, Put(key=key("a"), expected=0)),
+        (add,),
+        (Put(key=key("n"), expected=0),),
+        (new, Add(key=key("m"), amount=1, at_most=1)),
+        (Add(key=key("new"), amount=1, at_most=9),),
+        # Refused as a whole: the second count has no room.
+        (add, Add(key=key("m"), amount=1, at_most=1)),
+        (Add(key=key("n"), amount=-1, at_most=7), new),
+        (add,),
+        (add,),
+        (Delete(key=key("m")),),
+        (Add(key=key("m"), amount=1, at_most=1),),
+        (Put(key=key("n"), body=b"text", expected=3),),
+        (add,),
+        (Add(key=key("n"), amount=1, at_most=7),),
+    ]
+    results = await asyncio.gather(*[change(store, *each) for each in changes])
+    kinds = [None if result is None else type(result) for result in results]
+    assert kinds == [
+        *(None, None, RecordConflict, None, None, LimitReached, RecordConflict, None),
+        *(LimitReached, None, None, None, LimitReached, None),
+    ]
+    n, m = await must_have(store, key("n")), await must_have(store, key("m"))
+    assert (n.count, n.version, n.body) == (7, 5, b"text")
+    assert (m.count, m.version) == (1, 1)
+    made = await must_have(store, key("new"))
+    assert (made.count, made.version, made.body) == (1, 2, b"new")
+
+
 async def a_refusal_names_the_record(store: Store) -> None:
     for refused in (
         await change(store, Put(key=key("the id"), expected=4)),
