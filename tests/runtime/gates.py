@@ -55,3 +55,15 @@ class RecordingGate:
         settled = [attempt.id for attempt, _ in self.settled]
         recorded = [attempt.id for attempt, _ in self.recorded]
         return sorted(passed) == sorted(settled) and len(recorded) == len(set(recorded))
+
+
+class QuickGate(RecordingGate):
+    """It decides from memory, except about the texts that are held."""
+
+    def admit_at_once(self, attempt: Attempt) -> Admission | Refusal | None:
+        if text_of(attempt.message.parts) in self.held:
+            return None
+        self.admitted.append(attempt)
+        if isinstance(self.decision, Exception):
+            raise self.decision
+        return self.decision

@@ -1,13 +1,14 @@
 """The gate: each message that asks for a turn passes it once, and each turn is settled once."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.runtime.gates import RecordingGate
+from tests.runtime.gates import QuickGate, RecordingGate
 from tests.runtime.test_publishing import another
 from tests.runtime.world import ALICE, World, next_morning, said, world
 
@@ -30,6 +31,7 @@ from trunkline.ports.records import Add, Group, Key, Put
 from trunkline.ports.store import Store
 from trunkline.runtime import turn_gate
 from trunkline.runtime.fanout import Reply
+from trunkline.runtime.live_task import LiveTask
 from trunkline.testing import FakeClock, ScriptedBackend, settle
 
 USED_UP = Refusal("budget_exhausted", "The budget of today is used up", retry_after_s=3600)
@@ -589,3 +591,77 @@ class Priced(ScriptedBackend):
             raise RuntimeError("no")
         yield Text("done")
         yield Final(metadata={"usage": {"totalTokens": 42}} if text != "free" else None)
+
+
+async def test_a_message_overtakes_none_that_waits_at_the_gate() -> None:
+    gate = QuickGate()
+    gate.held["say one"] = asyncio.Event()
+    async with world(gate=gate) as w:
+        first = w.soon(w.send("say one", context="c"))
+        await settle()
+        second = w.soon(w.send("say two", context="c"))
+        other = await w.send("say other", context="d")
+        await settle()
+        assert not second.done()
+        gate.held["say one"].set()
+        answers = [said(await sent) for sent in (first, second)]
+        assert (answers, said(other)) == (["one", "two"], "other")
+        assert [text_of(turn.message.parts) for turn in w.scripted.turns] == [
+            *("say other", "say one", "say two")
+        ]
+    assert gate.is_balanced()
+
+
+@pytest.mark.parametrize(
+    ("decision", "error"),
+    [(RuntimeError("broken"), Unavailable), (PermissionDenied("Not today"), PermissionDenied)],
+)
+async def test_a_quick_gate_that_raises_refuses_and_harms_no_other(
+    decision: Exception, error: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = QuickGate()
+    async with world(gate=gate) as w:
+        gate.decision = decision
+        with pytest.raises(error):
+            await w.send("say hi", context="c")
+        gate.decision = Admission()
+        assert (await w.send("say hi", context="c")).status.state is TaskState.COMPLETED
+        assert len(w.runtime.registry) == 0
+    assert gate.reasons == ["error", ""]
+    assert ("the gate failed" in caplog.text) is (error is Unavailable)
+    assert gate.is_balanced()
+
+
+async def test_a_message_that_a_quick_gate_admits_in_vain_is_settled() -> None:
+    gate = QuickGate()
+    async with world(gate=gate) as w:
+        # What the lane holds is encoded with the task, and this cannot be.
+        with pytest.raises(UnicodeEncodeError):
+            await w.send("say \ud800", context="c")
+        ((_, usage),) = gate.settled
+        assert (usage.state, usage.ran_ms) == (TaskState.REJECTED, None)
+    assert gate.is_balanced()
+
+
+def live_tasks() -> int:
+    return sum(isinstance(each, LiveTask) for each in gc.get_objects())
+
+
+async def test_a_task_with_a_budget_leaves_no_garbage() -> None:
+    """Garbage that is collected later costs time at every send."""
+    gate = QuickGate()
+    gate.decision = spends(3)
+    async with world(gate=gate) as w:
+        await w.send("say hi")
+        await settle()
+        w.scripted.turns.clear()
+        gc.collect()
+        gc.disable()
+        before = live_tasks()
+        try:
+            await w.send("say hi")
+            await settle()
+            w.scripted.turns.clear()
+            assert live_tasks() == before
+        finally:
+            gc.enable()

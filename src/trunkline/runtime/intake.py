@@ -36,7 +36,7 @@ from trunkline.runtime.registry import Registry
 from trunkline.runtime.reservations import Reservations
 from trunkline.runtime.run import Run
 from trunkline.runtime.runs import Runs
-from trunkline.runtime.turn_gate import TurnGate
+from trunkline.runtime.turn_gate import Passage, TurnGate
 
 _encode = msgspec.json.Encoder().encode
 
@@ -172,6 +172,13 @@ class Intake(Struct, kw_only=True, eq=False):
         def refusal() -> Refusal | None:
             return why_refused(run.agent.profile, run.agent.lanes, run.lane)
 
+        if run.key is None:
+            passage = gate.pass_at_once(attempt, run.lane, refusal)
+            if passage is not None:
+                try:
+                    return self._begin_passed(run, passage, passage.decision, reader, needs_task)
+                finally:
+                    gate.leave(passage)
         most = run.agent.profile.max_queue_per_context
         async with gate.passing(attempt, run.lane, refusal, max_waiting=most) as passage:
             if run.key is not None:
@@ -186,12 +193,22 @@ class Intake(Struct, kw_only=True, eq=False):
             decision = passage.decision
             if isinstance(decision, Admission):
                 decision = refusal() or decision
-            if isinstance(decision, Refusal):
-                return Admitted(live=self._refuse(run, decision, run.key, reader))
-            run.attempt, run.admission = attempt, decision
-            admitted = self._begin(run, reader, needs_task=needs_task or bool(decision.also))
-            passage.is_used = True
-            return admitted
+            return self._begin_passed(run, passage, decision, reader, needs_task)
+
+    def _begin_passed(
+        self,
+        run: Run,
+        passage: Passage,
+        decision: Admission | Refusal,
+        reader: Subscription | None,
+        needs_task: bool,
+    ) -> Admitted:
+        if isinstance(decision, Refusal):
+            return Admitted(live=self._refuse(run, decision, run.key, reader))
+        run.attempt, run.admission = passage.attempt, decision
+        admitted = self._begin(run, reader, needs_task=needs_task or bool(decision.also))
+        passage.is_used = True
+        return admitted
 
     def _begin(self, run: Run, reader: Subscription | None, *, needs_task: bool) -> Admitted:
         """Queue the run of a message that begins a task, or may. There is no await in here, so what

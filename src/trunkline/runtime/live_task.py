@@ -88,7 +88,8 @@ class LiveTask(Struct, kw_only=True, eq=False):
     # The creation of the task and changes of records, which go to the store with the next append.
     creation: Creation | None = None
     also: tuple[Group, ...] = ()
-    # Written by `NewTasks` alone: the run whose admission has changes in the first append.
+    # Written by `NewTasks`: the run whose admission has changes in the first append. From that
+    # commit on it is kept only where it was refused.
     admitted: "Run | None" = None
     once_durable: list[tuple[int, Durable]] = []
     waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -213,6 +214,9 @@ class LiveTask(Struct, kw_only=True, eq=False):
         self.committed_seq = entries[-1].seq
         self.committed_state = state
         self._view = view
+        if self.admitted is not None and self.admitted.refusal is None:
+            # Task and run would name each other, and such garbage is collected late.
+            self.admitted = None
         if fold is not None:
             self._fold = fold
             self._unfolded = []

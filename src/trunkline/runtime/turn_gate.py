@@ -91,6 +91,17 @@ class TurnGate(Struct, kw_only=True, eq=False):
             asked_by=caller.asked_by,
         )
 
+    def pass_at_once(
+        self, attempt: Attempt, lane: Lane, refusal: Callable[[], Refusal | None]
+    ) -> Passage | None:
+        """Take an attempt through the gate where neither the gate nor an earlier message of the
+        lane needs time; None for all others, which go by `passing`. The caller ends the passage
+        with `leave`, without an await before."""
+        if self._at_once is None or self.is_closed or lane in self._queues:
+            return None
+        decision = self._decide_at_once(attempt, refusal())
+        return None if decision is None else self._passage(attempt, decision)
+
     @asynccontextmanager
     async def passing(
         self,
@@ -101,8 +112,7 @@ class TurnGate(Struct, kw_only=True, eq=False):
         max_waiting: int,
     ) -> AsyncIterator[Passage]:
         """Take an attempt through the gate, unless there is a `refusal` before. Until the end of
-        the block, later messages of the lane wait, so that they keep their order. An admission that
-        was not used by then is given back."""
+        the block, later messages of the lane wait, so that they keep their order."""
         queue = self._queues.get(lane)
         if queue is None:
             queue = self._queues[lane] = _Queue(asyncio.Lock())
@@ -113,43 +123,63 @@ class TurnGate(Struct, kw_only=True, eq=False):
         queue.users += 1
         try:
             async with queue.lock:
-                passage = Passage(attempt, await self._decide(attempt, refusal()))
+                passage = self._passage(attempt, await self._decide(attempt, refusal()))
                 try:
                     if self.is_closed:
                         raise shutting_down()
                     yield passage
                 finally:
-                    if isinstance(passage.decision, Admission) and not passage.is_used:
-                        usage = Usage(TaskState.REJECTED, None, passage.refusal)
-                        self._tell(attempt, partial(self.gate.settle, attempt, usage))
-                        if passage.is_spent and passage.decision.returns:
-                            self.tasks.spawn(self._give_back(passage), name="give back")
+                    self.leave(passage)
         finally:
             queue.users -= 1
             if not queue.users:
                 del self._queues[lane]
 
+    def leave(self, passage: Passage) -> None:
+        """Give back an admission that was not used."""
+        if passage.is_used or isinstance(passage.decision, Refusal):
+            return
+        attempt = passage.attempt
+        usage = Usage(TaskState.REJECTED, None, passage.refusal)
+        self._tell(attempt, partial(self.gate.settle, attempt, usage))
+        if passage.is_spent and passage.decision.returns:
+            self.tasks.spawn(self._give_back(passage), name="give back")
+
     async def _decide(self, attempt: Attempt, refused: Refusal | None) -> Admission | Refusal:
-        decision: Admission | Refusal | None = refused
-        if decision is None:
-            try:
-                # Most decisions need no timer.
-                if self._at_once is not None:
-                    decision = self._at_once(attempt)
-                if decision is None:
-                    async with asyncio.timeout(ADMIT_S):
-                        decision = await self.gate.admit(attempt)
-            except Exception as error:
-                if not isinstance(error, TrunklineError):
-                    _log.exception("the gate failed", extra=_extra(attempt))
-                    error = Unavailable(
-                        "The gateway cannot decide about this message now; try again later",
-                        retry_after_s=RETRY_AFTER_S,
-                    )
-                self.record(attempt, Refusal("error", error.message))
-                raise error from None
+        decision = self._decide_at_once(attempt, refused)
+        if decision is not None:
+            return decision
+        try:
+            async with asyncio.timeout(ADMIT_S):
+                return await self.gate.admit(attempt)
+        except Exception as error:  # noqa: BLE001 - logged, and the message is refused
+            raise self._failure(attempt, error) from None
+
+    def _decide_at_once(
+        self, attempt: Attempt, refused: Refusal | None
+    ) -> Admission | Refusal | None:
+        """Most decisions need no timer."""
+        if refused is not None or self._at_once is None:
+            return refused
+        try:
+            return self._at_once(attempt)
+        except Exception as error:  # noqa: BLE001 - logged, and the message is refused
+            raise self._failure(attempt, error) from None
+
+    def _failure(self, attempt: Attempt, error: Exception) -> TrunklineError:
+        """The answer to a message about which the gate could not decide."""
+        if not isinstance(error, TrunklineError):
+            _log.error("the gate failed", exc_info=error, extra=_extra(attempt))
+            error = Unavailable(
+                "The gateway cannot decide about this message now; try again later",
+                retry_after_s=RETRY_AFTER_S,
+            )
+        self.record(attempt, Refusal("error", error.message))
+        return error
+
+    def _passage(self, attempt: Attempt, decision: Admission | Refusal) -> Passage:
         self.record(attempt, decision if isinstance(decision, Refusal) else None)
-        return decision
+        return Passage(attempt, decision)
 
     async def commit(self, passage: Passage) -> None:
         """Commit the changes of an admission by themselves. Raises TooManyRequests where a required
