@@ -14,7 +14,7 @@ from collections.abc import Collection
 
 from bench import cores
 from bench.cases import CASES
-from bench.cases.case import FULL, QUICK, Scale
+from bench.cases.case import FULL, QUICK, Case, Scale
 from bench.figures import CPU_US
 from bench.fleet import RESULTS, Fleet
 from bench.servers import SERVERS, Server
@@ -39,11 +39,10 @@ def gateway(url: str) -> Server:
 
 
 def measure(
-    targets: dict[str, Target], scale: Scale, names: Collection[str]
+    targets: dict[str, Target], scale: Scale, cases: Collection[Case]
 ) -> dict[str, dict[str, list[float]]]:
-    """The CPU of each case of these names at each target, measured in turns."""
+    """The CPU of each case at each target, measured in turns."""
     figures: dict[str, dict[str, list[float]]] = {}
-    cases = [case for case in CASES if case.name in names]
     for number in range(scale.rounds + 1):
         for case in cases:
             for name, target in targets.items():
@@ -69,7 +68,8 @@ def main() -> int:
                 "a2a-sdk alone": upstream,
                 "the gateway, own agent": fleet.start(by_name["trunkline"]),
             }
-            figures = measure(targets, QUICK if options.quick else FULL, MEASURED)
+            cases = [case for case in CASES if case.name in MEASURED]
+            figures = measure(targets, QUICK if options.quick else FULL, cases)
         finally:
             os.unlink(bridge.arguments[-1])
     for name, by_target in figures.items():
