@@ -29,13 +29,13 @@ _SESSION: Final = re.compile(r"agent:([a-z0-9_-]{1,64}):.+", re.DOTALL)
 _SKILL: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 # Of a task, or of a call.
 _ID: Final = re.compile(r"[!-~]{1,256}")
-# Those that models know. The gateway decides about the other two: `returnTo` must be right where it
-# is given, and `correlationId` is ignored.
 _ARGUMENTS: Final = frozenset(
     ("agent", "skill", "input", "mode", "timeout", "timeoutSeconds", "wait", "taskId")
 )
-_KNOWN: Final = _ARGUMENTS | {"returnTo", "correlationId"}
 _POLL_ARGUMENTS: Final = frozenset(("taskId", "correlationId", "agent"))
+# Models need not know these, because the gateway decides about them: `returnTo` must be right where
+# it is given, and `correlationId` is ignored.
+OF_GATEWAY: Final = frozenset(("returnTo", "correlationId"))
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -43,6 +43,8 @@ _decode = msgspec.json.Decoder().decode
 class CallLimits(Struct, frozen=True, kw_only=True):
     timeout_s: float = 60.0
     max_timeout_s: float = 300.0
+    # The longest time for all calls of a batch or of a debate together.
+    max_total_timeout_s: float = 1800.0
     # How much longer than its timeout the outcome of a call is kept.
     grace_s: float = 60.0
     # Through how many agents a call may come, and how many calls of this gateway may lead to it.
@@ -102,41 +104,38 @@ class CallRefused(Exception):
         self.text = text
         self.argument = argument
 
+    def within(self, where: str) -> "CallRefused":
+        """The same for arguments that are themselves in an argument."""
+        argument = f"{where}.{self.argument}" if self.argument else where
+        return CallRefused(self.code, f"{where}: {self.text}", argument=argument)
+
 
 def read_call(arguments: Any, limits: CallLimits, *, session_key: str) -> AgentCall:
     """Raises CallRefused. `session_key` is that of the caller's session."""
-    named = _named(arguments, _ARGUMENTS, _KNOWN)
-    return_to = named.get("returnTo")
-    if return_to is not None and return_to != session_key:
-        raise CallRefused(
-            "return_to_refused",
-            "returnTo is not the session of this turn; leave it out, the gateway knows the session",
-            argument="returnTo",
-        )
-    waits = named.get("wait")
-    if waits is not None and not isinstance(waits, bool):
-        raise _invalid("wait must be true or false", "wait")
-    timeout_ms = _timeout_ms(named, limits)
+    named = named_arguments(arguments, _ARGUMENTS, unlisted=OF_GATEWAY)
+    check_return_to(named, session_key)
+    waits = flag(named, "wait")
+    timeout_ms = timeout_of(named, limits)
     if waits and not timeout_ms:
-        raise _invalid("wait needs a timeout above 0", "wait")
+        raise invalid("wait needs a timeout above 0", "wait")
     return AgentCall(
         agent=name_of_agent(named.get("agent"), "agent"),
         skill=name_of_skill(named.get("skill"), "skill"),
         mode=name_of_skill(named.get("mode"), "mode") or "execute",
         input=checked_input(named.get("input"), limits),
         timeout_ms=timeout_ms,
-        waits=bool(waits),
+        waits=waits,
         task_id=_id(named.get("taskId"), "taskId"),
     )
 
 
 def read_poll(arguments: Any) -> Poll:
     """Raises CallRefused."""
-    named = _named(arguments, _POLL_ARGUMENTS, _POLL_ARGUMENTS)
+    named = named_arguments(arguments, _POLL_ARGUMENTS)
     task_id = _id(named.get("taskId"), "taskId")
     call_id = _id(named.get("correlationId"), "correlationId")
     if not task_id and not call_id:
-        raise _invalid("name the taskId or the correlationId of the call, as agent_call returned")
+        raise invalid("name the taskId or the correlationId of the call, as agent_call returned")
     agent = named.get("agent")
     return Poll(
         task_id=task_id,
@@ -145,23 +144,45 @@ def read_poll(arguments: Any) -> Poll:
     )
 
 
-def _named(arguments: Any, there: frozenset[str], known: frozenset[str]) -> Mapping[str, Any]:
-    """The arguments by name. `there` are those that an error lists."""
+def named_arguments(
+    arguments: Any, known: frozenset[str], *, unlisted: frozenset[str] = frozenset()
+) -> Mapping[str, Any]:
+    """The arguments by name. Raises CallRefused for one that is neither known nor `unlisted`."""
     if not isinstance(arguments, Mapping):
-        raise _invalid("the arguments must be a JSON object")
+        raise invalid("the arguments must be a JSON object")
     for name in arguments:
-        if name not in known:
+        if name not in known and name not in unlisted:
             shown = ascii(name if isinstance(name, str) else "")[1:-1][:64]
-            listed = ", ".join(sorted(there))
-            raise _invalid(f"{shown} is not an argument; there is: {listed}", shown)
+            listed = ", ".join(sorted(known))
+            raise invalid(f"{shown} is not an argument; there is: {listed}", shown)
     return arguments
+
+
+def check_return_to(named: Mapping[str, Any], session_key: str) -> None:
+    """Raises CallRefused for a session that is not that of the caller."""
+    return_to = named.get("returnTo")
+    if return_to is not None and return_to != session_key:
+        raise CallRefused(
+            "return_to_refused",
+            "returnTo is not the session of this turn; leave it out, the gateway knows the session",
+            argument="returnTo",
+        )
+
+
+def flag(named: Mapping[str, Any], name: str, *, otherwise: bool = False) -> bool:
+    value = named.get(name)
+    if value is None:
+        return otherwise
+    if not isinstance(value, bool):
+        raise invalid(f"{name} must be true or false", name)
+    return value
 
 
 def _id(value: Any, argument: str) -> str:
     if value is None or value == "":
         return ""
     if not isinstance(value, str) or not _ID.fullmatch(value):
-        raise _invalid(
+        raise invalid(
             f"{argument} must be an id as agent_call returned it: at most 256 letters, digits and "
             "signs, without spaces",
             argument,
@@ -175,7 +196,7 @@ def name_of_agent(value: Any, argument: str) -> str:
     session = _SESSION.fullmatch(text)
     name = session[1] if session is not None else text
     if not _NAME.fullmatch(name):
-        raise _invalid(
+        raise invalid(
             f"{argument} must name an agent, such as owner/slug: letters, digits, hyphens and "
             "underscores, at most 64 each",
             argument,
@@ -187,7 +208,7 @@ def name_of_skill(value: Any, argument: str) -> str:
     if value is None or value == "":
         return ""
     if not isinstance(value, str) or not _SKILL.fullmatch(value):
-        raise _invalid(
+        raise invalid(
             f"{argument} must be letters, digits, hyphens and underscores, at most 128 of them",
             argument,
         )
@@ -216,22 +237,29 @@ def checked_input(value: Any, limits: CallLimits) -> Any:
     )
 
 
-def _timeout_ms(arguments: Mapping[str, Any], limits: CallLimits) -> int:
-    """The timeout in force: never above the limit."""
-    named: dict[str, int] = {}
-    for name, factor in (("timeout", 1), ("timeoutSeconds", 1000)):
-        value = arguments.get(name)
+def timeout_of(named: Mapping[str, Any], limits: CallLimits) -> int:
+    """The timeout of a call in milliseconds: never above the limit."""
+    wanted = milliseconds(named, "timeout")
+    if wanted is None:
+        wanted = round(limits.timeout_s * 1000)
+    return min(wanted, round(limits.max_timeout_s * 1000))
+
+
+def milliseconds(named: Mapping[str, Any], name: str) -> int | None:
+    """The time that an argument of this name states, or one with `Seconds` after its name."""
+    found: dict[str, int] = {}
+    for argument, factor in ((name, 1), (f"{name}Seconds", 1000)):
+        value = named.get(argument)
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:
             unit = "milliseconds" if factor == 1 else "seconds"
-            raise _invalid(f"{name} must be a number of {unit}, 0 or more", name)
+            raise invalid(f"{argument} must be a number of {unit}, 0 or more", argument)
         # A fraction of a millisecond is not "no answer expected".
-        named[name] = max(round(value * factor), 1 if value else 0)
-    if len({*named.values()}) > 1:
-        raise _invalid("timeout and timeoutSeconds differ; name one of them", "timeout")
-    wanted = next(iter(named.values()), round(limits.timeout_s * 1000))
-    return min(wanted, round(limits.max_timeout_s * 1000))
+        found[argument] = max(round(value * factor), 1 if value else 0)
+    if len({*found.values()}) > 1:
+        raise invalid(f"{name} and {name}Seconds differ; name one of them", name)
+    return next(iter(found.values()), None)
 
 
 def allows(policy: CallPolicy, callee: str, skill: str) -> bool:
@@ -264,5 +292,5 @@ def _bad_input(text: str) -> CallRefused:
     return CallRefused("input_validation_failed", f"input {text}", argument="input")
 
 
-def _invalid(text: str, argument: str = "") -> CallRefused:
+def invalid(text: str, argument: str = "") -> CallRefused:
     return CallRefused("validation_failed", text, argument=argument)

@@ -44,8 +44,8 @@ def of_object(value: Mapping[str, Any]) -> StructuredAnswer:
     return StructuredAnswer(
         output,
         confidence_of(value.get("confidence")),
-        _texts(value.get("assumptions")),
-        _texts(value.get("caveats")),
+        texts_of(value.get("assumptions")),
+        texts_of(value.get("caveats")),
     )
 
 
@@ -76,7 +76,7 @@ def _first_object(text: str) -> dict[str, Any] | None:
     return None
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def texts_of(value: Any) -> tuple[str, ...]:
     """A list of texts, of which an agent may also state a single one."""
     if isinstance(value, str):
         return (value,) if value else ()

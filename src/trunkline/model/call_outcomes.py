@@ -10,6 +10,7 @@ OutcomeStatus: TypeAlias = Literal["completed", "error", "input_required"]
 UNSTATED: Final = 0.5
 GATEWAY_RESTARTED: Final = "gateway_restarted"
 AGENT_CRASHED: Final = "agent_failed"
+TIMED_OUT: Final = "timeout"
 
 
 class StructuredAnswer(Struct, frozen=True):
