@@ -28,6 +28,8 @@ class RecordNode:
     def __init__(self, connection: Connection, pid: int) -> None:
         self.connection = connection
         self.pid = pid
+        # The node for which it claims; 0 for none.
+        self.node = 0
 
     async def run(self, sql: str) -> list[Row]:
         return await self.connection.run(sql)
@@ -61,7 +63,12 @@ class RecordNode:
         assert await self.change(*changes) is None
 
     async def claim(self, *, limit: int = 9, lease_ms: int = 60_000) -> list[Record]:
-        params = [packing.texts(["check.1"]), packing.int4s([limit]), packing.int8(lease_ms)]
+        params = [
+            packing.texts(["check.1"]),
+            packing.int4s([limit]),
+            packing.int8(lease_ms),
+            packing.int8(self.node),
+        ]
         rows = await self.connection.run(SQL["claim_due"], params)
         return list(claimed_records(rows))
 

@@ -1,7 +1,7 @@
 """A runtime with a scripted agent, and the few words in which tests talk to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -33,6 +33,7 @@ from trunkline.ports.cluster import Cluster
 from trunkline.ports.gate import Gate
 from trunkline.ports.store import Scope, Store
 from trunkline.runtime.agents import PublishedAgent
+from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.fanout import Item, Opening, Reply, Subscription
 from trunkline.runtime.participants import Rejoin
 from trunkline.runtime.runtime import Runtime
@@ -66,6 +67,7 @@ class World:
         cluster: Cluster | None = None,
         participants: Mapping[str, Rejoin] | None = None,
         gate: Gate | None = None,
+        due_kinds: Sequence[DueKind] = (),
         **profile: Any,
     ) -> None:
         self.clock = clock or FakeClock()
@@ -84,6 +86,7 @@ class World:
             cluster=cluster,
             participants=participants,
             gate=gate,
+            due_kinds=due_kinds,
         )
         self.service = self.runtime.service
         self.callers = BackgroundTasks("callers")

@@ -6,8 +6,8 @@ change of owner raises the lane's *epoch*. An append names lane and epoch, and t
 with `LeaseLost` when another node has taken the lane since.
 
 A node lives as long as it beats. The lanes of one that stopped beating, or left, go to the nodes
-that ask for them. A node that finds itself given up owns nothing any more, and joins again under a
-new name.
+that ask for them, and so do the due records that it has claimed. A node that finds itself given up
+owns nothing any more, and joins again under a new name.
 
 A *slot* is the right to run one turn of an agent whose limit holds over all nodes. A node holds its
 slots for as long as it lives, or until it gives them back.

@@ -17,6 +17,7 @@ Every store implements this part of the port in the same way, and
   other record of the kind and scope is claimed until the record changes or the lease ends.
   So the records of a scope are worked off one by one, those that are due the longest first.
   A store that belongs to one process ends the claims of the process before when it is opened.
+  In one that several nodes share, the claims of a node end with it.
 - A record that belongs to a task goes when the task goes.
 """
 

@@ -2,7 +2,7 @@
 
 A record with a due time is a timer or an entry of an outbox. `DueWork` claims it for the time of
 a lease, and commits the handler's changes against the version of the claim. After a crash in
-between, the lease ends and the handler runs again; a handler that is still at work when another
+between, the claim ends and the handler runs again; a handler that is still at work when another
 claim was made cannot commit any more. So a handler runs at least once, and what it commits counts
 exactly once.
 """

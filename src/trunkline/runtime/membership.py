@@ -40,6 +40,8 @@ class Membership(Struct, kw_only=True, eq=False):
     inbox: Inbox
     spreading: Spreading
     clock: Clock
+    # Looks for due records, because the claims of a node end with it.
+    wake_due: Callable[[], None]
     # The features that hear of `Told`, by topic. Each also hears of a `Missed`, with an empty text.
     features: dict[str, Callable[[str], None]] = {}
     # What failed at the last attempt, because the store could not be reached.
@@ -102,6 +104,7 @@ class Membership(Struct, kw_only=True, eq=False):
                 self._tell_feature(notice.topic, notice.text)
             case NodeLeft() | Missed():
                 self._urgent.set()
+                self.wake_due()
                 if isinstance(notice, Missed):
                     for topic in self.features:
                         self._tell_feature(topic, "")

@@ -245,6 +245,7 @@ class Runtime:
                 inbox=inbox,
                 spreading=runs.spreading,
                 clock=clock,
+                wake_due=lambda: self.due.wake(),
             )
         self.retention = Retention(
             store=store,
@@ -313,13 +314,14 @@ class Runtime:
         await self.store.open()
         await require_whole(self.store)
         await self._housekeeping.start()
-        self.due.start()
         for agent in self.agents.values():
             await self.publishing.open_backend(agent)
         if self._membership is not None:
             await self._membership.start()
         else:
             await self.recover()
+        # Claims are those of the node, which has its name now.
+        self.due.start()
         self.is_ready = True
 
     async def recover(self, handle: str = "") -> None:
@@ -425,6 +427,8 @@ class Runtime:
             # The sender of a queued task gets it as it is: the task runs after the restart.
             self.journal.answer_waiters(live)
         if self._membership is not None:
+            # A handler that is ended here runs again at another node, which has its claim then.
+            await self.due.close(grace_s=0)
             await self._membership.close()
             # Since then nothing tells this node how the tasks of others end.
             for live in self.registry.all():

@@ -22,6 +22,7 @@ from typing import TypeAlias
 from trunkline.ports.store import Store
 from trunkline.testing.stores import (
     appends,
+    claims,
     conversations,
     lanes,
     large_values,
@@ -68,7 +69,7 @@ DURABLE_CHECKS: tuple[Check, ...] = tuple(
 
 
 CLUSTER_CHECKS: tuple[ClusterCheck, ...] = tuple(
-    check for module in (lanes, slots) for check in _checks(module, "nodes")
+    check for module in (lanes, slots, claims) for check in _checks(module, "nodes")
 )
 
 

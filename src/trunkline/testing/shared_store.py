@@ -6,7 +6,7 @@ it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ from trunkline.ports.cluster import (
     Times,
     agent_of,
 )
-from trunkline.ports.records import Committed
+from trunkline.ports.records import Committed, Key, Record
 from trunkline.ports.store import Append, Result, Settled, StoredTask
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing.passing_store import PassingStore
@@ -67,6 +67,8 @@ class SharedStore(MemoryStore):
         self._lanes: dict[str, _Lane] = {}
         self._alive_until_ms: dict[str, int] = {}
         self._last_epoch = 0
+        # The node that claimed a due record last.
+        self._claimed_by: dict[Key, str] = {}
         # By agent and node.
         self._slots: dict[str, dict[str, NodeSlots]] = {}
         self._lane_of: dict[str, str] = {}
@@ -186,6 +188,19 @@ class SharedStore(MemoryStore):
             if row.owner == node:
                 row.owner = ""
 
+    async def claim_due_for(
+        self, node: str, shares: Mapping[str, int], *, lease_ms: int
+    ) -> tuple[Record, ...]:
+        if node and not self.is_alive(node):
+            return ()
+        for key, owner in list(self._claimed_by.items()):
+            if owner and not self.is_alive(owner):
+                del self._claimed_by[key]
+                self._records.release_claim(key)
+        claimed = await self.claim_due(shares, lease_ms=lease_ms)
+        self._claimed_by |= dict.fromkeys([record.key for record in claimed], node)
+        return claimed
+
     def share_slots(self, node: str, request: SlotRequest) -> SlotShare:
         if not self.is_alive(node):
             return SlotShare(0)
@@ -283,6 +298,11 @@ class Node(PassingStore):
 
     async def close(self) -> None:
         """The other nodes go on with the data."""
+
+    async def claim_due(self, shares: Mapping[str, int], *, lease_ms: int) -> tuple[Record, ...]:
+        return await self._pass_on(
+            partial(self.shared.claim_due_for, self.name, shares, lease_ms=lease_ms)
+        )
 
     def submit(self, appends: Sequence[tuple[Append, Settled]]) -> None:
         told = [(append, partial(self._tell, settled)) for append, settled in appends]

@@ -192,11 +192,15 @@ class Records:
         found = [record_of_row(Key(kind, *row[:2]), *row[2:]) for row in rows[:limit]]
         return tuple(found)
 
-    async def claim_due(self, shares: Mapping[str, int], *, lease_ms: int) -> tuple[Record, ...]:
+    async def claim_due(
+        self, shares: Mapping[str, int], *, lease_ms: int, node: int
+    ) -> tuple[Record, ...]:
+        """Claim for this node; 0 for a process that is none."""
         params = [
             packing.texts(list(shares)),
             packing.int4s(list(shares.values())),
             packing.int8(lease_ms),
+            packing.int8(node),
         ]
         return claimed_records(await self._database.execute(SQL["claim_due"], params))
 

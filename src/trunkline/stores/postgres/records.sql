@@ -25,8 +25,8 @@ record_tags AS t CROSS JOIN LATERAL (
 ) AS r;
 
 -- name: claim_due
-SELECT kind, scope, id, version, body, count, due_ms, attempts, tags, now_ms()
-FROM claim_due_1($1::text[], $2::int4[], $3::int8);
+SELECT kind, scope, id, version, body, count, due_ms, attempts, tags, claimed_ms
+FROM claim_due_2($1::text[], $2::int4[], $3::int8, $4::int8);
 
 -- name: count_due
 SELECT count(*) FROM records WHERE kind = $1 AND scope = $2 AND due_ms < $3::int8;

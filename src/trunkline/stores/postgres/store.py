@@ -155,7 +155,9 @@ class PostgresStore(CommitQueue):
         )
 
     async def claim_due(self, shares: Mapping[str, int], *, lease_ms: int) -> tuple[Record, ...]:
-        return await self._require_open().records.claim_due(shares, lease_ms=lease_ms)
+        return await self._require_open().records.claim_due(
+            shares, lease_ms=lease_ms, node=self._node
+        )
 
     async def count_due(self, kind: str, scope: str, *, before_ms: int) -> int:
         return await self._require_open().records.count_due(kind, scope, before_ms=before_ms)

@@ -88,6 +88,11 @@ UPDATE due_scopes SET due_ms = ?, held_id = NULL, held_until_ms = 0 WHERE kind =
 -- The claims of a process that is gone. What a handler deferred stays deferred.
 UPDATE due_scopes SET held_id = NULL, held_until_ms = 0 WHERE held_id IS NOT NULL AND NOT is_deferred;
 
+-- name: release_claim
+-- The claim of one record.
+UPDATE due_scopes SET held_id = NULL, held_until_ms = 0
+WHERE kind = ? AND scope = ? AND held_id = ? AND NOT is_deferred;
+
 -- name: delete_due_scope
 DELETE FROM due_scopes WHERE kind = ? AND scope = ?;
 

@@ -342,6 +342,10 @@ class RecordWriter:
         """End the claims of a process that is gone, so that their handlers run again at once."""
         self._db.execute(SQL["release_claims"])
 
+    def release_claim(self, key: Key) -> None:
+        """End the claim of this record, unless its handler has put it off."""
+        self._db.execute(SQL["release_claim"], (key.kind, key.scope, key.id))
+
     def delete_due(self, kind: str, scope: str, *, before_ms: int, limit: int) -> int:
         """Delete the records that have been due the longest. Returns how many."""
         found = self._db.execute(SQL["find_old"], (kind, scope, before_ms, limit)).fetchall()
