@@ -113,7 +113,7 @@ class CallWorld:
     def _published(self, slug: str, fn: Function) -> PublishedAgent:
         tools = {
             name: RoutingTool(definition, action)
-            for name, (definition, action) in actions(self.routing.calls).items()
+            for name, (definition, action) in actions(self.routing.toolbox).items()
         }
         backend = PythonBackend(agent(name=slug)(fn), clock=self.clock, tools=tools)
         return PublishedAgent(handle=f"acme/{slug}", backend=backend, calls_others=True)

@@ -114,6 +114,6 @@ class GatewayRouting:
     def _tools_of(self, agent: AgentSettings) -> Iterator[tuple[str, TurnTool]]:
         backend = agent.backend
         named = backend.tools if isinstance(backend, OpenAIBackend | ProgramSettings) else ()
-        for name, (definition, action) in actions(self.routing.calls).items():
+        for name, (definition, action) in actions(self.routing.toolbox).items():
             if isinstance(backend, PythonBackend) or name in named:
                 yield name, RoutingTool(definition, action)

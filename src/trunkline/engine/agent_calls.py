@@ -110,6 +110,10 @@ class CallRefused(Exception):
         return CallRefused(self.code, f"{where}: {self.text}", argument=argument)
 
 
+class NotNow(CallRefused):
+    """The gateway cannot make the call at the moment. A later attempt may succeed."""
+
+
 def read_call(arguments: Any, limits: CallLimits, *, session_key: str) -> AgentCall:
     """Raises CallRefused. `session_key` is that of the caller's session."""
     named = named_arguments(arguments, _ARGUMENTS, unlisted=OF_GATEWAY)

@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from trunkline.engine.agent_calls import CallPolicy
+from trunkline.model.principal import Principal
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.queued_replies import QueuedReplies
 from trunkline.runtime.service import Service
@@ -21,6 +22,10 @@ class Callee(Struct, frozen=True, kw_only=True):
     skills: tuple[str, ...] = ()
     # Whether callers that may not call it must not learn that it exists.
     is_private: bool = False
+
+    def as_caller(self, principal: Principal) -> Principal:
+        """The one on whose behalf an agent calls, as the called agent is to see it."""
+        return principal
 
 
 class Callees(Protocol):

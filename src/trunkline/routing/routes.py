@@ -8,7 +8,7 @@ follows from the task, so that a second attempt does nothing.
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +29,8 @@ from trunkline.ports.session_entries import SessionRef
 from trunkline.ports.store import Scope, Store
 from trunkline.routing.callees import Callee, Callees
 from trunkline.routing.callers import CallingTurn
+from trunkline.routing.calls import Calls
+from trunkline.routing.polls import Polls
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.outbox import MainStore
@@ -63,22 +65,13 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Followed).decode
 
 
-class MakesCalls(Protocol):
-    async def call(
-        self, turn: CallingTurn, arguments: Any, *, source_tool: str, id: str = ""
-    ) -> dict[str, Any]: ...
-
-    async def task_of(
-        self, callee: Callee, principal: Principal, tenant: str, task_id: str
-    ) -> Task | None: ...
-
-
 class Routes(Struct, frozen=True, kw_only=True, eq=False):
     """`routes` returns those of the configuration in force."""
 
     routes: Callable[[], Sequence[Route]]
     callees: Callees
-    calls: MakesCalls
+    calls: Calls
+    polls: Polls
     open_main: Callable[[], Awaitable[Store]]
     clock: Clock
 
@@ -108,7 +101,7 @@ class Routes(Struct, frozen=True, kw_only=True, eq=False):
         # The operator who wrote the route has granted what it calls, and nothing else.
         principal = Principal(id=followed.scope.principal, tenant=followed.scope.tenant)
         reader = msgspec.structs.replace(principal, grants=(Grant(followed.scope.agent),))
-        task = await self.calls.task_of(source, reader, followed.scope.tenant, followed.task_id)
+        task = await self.polls.task_of(source, reader, followed.scope.tenant, followed.task_id)
         if task is None:
             return ()
         value = _input(followed, task)

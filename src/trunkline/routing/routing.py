@@ -15,10 +15,11 @@ from trunkline.routing.callers import CallingTurn
 from trunkline.routing.calls import Calls, OnAudit
 from trunkline.routing.counts import CallCounts
 from trunkline.routing.deadlines import CallEnds
+from trunkline.routing.polls import Polls
 from trunkline.routing.routes import Routes
 from trunkline.routing.sessions import SessionDirectory
 from trunkline.routing.tool_tokens import TurnToolTokens
-from trunkline.routing.tools import actions
+from trunkline.routing.tools import Toolbox, actions
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.outbox import MainStore
 from trunkline.runtime.participants import Rejoin, Watchers
@@ -65,11 +66,13 @@ class Routing:
             tell=self._tell,
             on_audit=on_audit,
         )
+        polls = Polls(callees=callees, open_main=open_main)
+        self.toolbox = Toolbox(calls=self.calls, polls=polls)
         self._ends = CallEnds(
             open_main=open_main,
             clock=clock,
             next_number=self._numbers,
-            outcome_from_task=self.calls.outcome_from_task,
+            outcome_from_task=polls.outcome_from_task,
             counts=self.counts,
             on_ended=self.calls.ended,
             wake_in=self._wake_in,
@@ -77,7 +80,7 @@ class Routing:
 
         self._answers = Answers(callees=callees, limits=limits, open_main=open_main)
         self.tool_tokens = TurnToolTokens(
-            actions=actions(self.calls), open_main=open_main, clock=clock
+            actions=actions(self.toolbox), open_main=open_main, clock=clock
         )
         self.sessions = SessionDirectory(
             callees=callees,
@@ -89,7 +92,12 @@ class Routing:
         )
 
         self._routes = Routes(
-            routes=routes, callees=callees, calls=self.calls, open_main=open_main, clock=clock
+            routes=routes,
+            callees=callees,
+            calls=self.calls,
+            polls=polls,
+            open_main=open_main,
+            clock=clock,
         )
 
     def watchers(self, main: MainStore) -> Watchers:

@@ -16,6 +16,7 @@ from trunkline.ports.call_path import CALL_PATH
 from trunkline.ports.tools import ToolDefinition, ToolResult
 from trunkline.routing.callers import CallingTurn
 from trunkline.routing.calls import Calls
+from trunkline.routing.polls import Polls
 
 AGENT_CALL: Final = "agent_call"
 AGENT_POLL: Final = "agent_poll"
@@ -72,17 +73,28 @@ Action: TypeAlias = Callable[[CallingTurn, Any], Awaitable[dict[str, Any]]]
 
 class RoutedTool(Struct, frozen=True):
     definition: ToolDefinition
-    run: Callable[[Calls, CallingTurn, Any], Awaitable[dict[str, Any]]]
+    run: Callable[["Toolbox", CallingTurn, Any], Awaitable[dict[str, Any]]]
 
 
-async def _call(calls: Calls, turn: CallingTurn, arguments: Any) -> dict[str, Any]:
-    return await calls.call(turn, arguments, source_tool=AGENT_CALL)
+class Toolbox(Struct, frozen=True, kw_only=True, eq=False):
+    """The parts of routing that carry out tools."""
+
+    calls: Calls
+    polls: Polls
+
+
+async def _call(toolbox: Toolbox, turn: CallingTurn, arguments: Any) -> dict[str, Any]:
+    return await toolbox.calls.call(turn, arguments, source_tool=AGENT_CALL)
+
+
+async def _poll(toolbox: Toolbox, turn: CallingTurn, arguments: Any) -> dict[str, Any]:
+    return await toolbox.polls.poll(turn, arguments)
 
 
 # A new tool has an entry here, and its name in `CallTool`.
 TOOLS: Final[Mapping[CallTool, RoutedTool]] = {
     AGENT_CALL: RoutedTool(CALL_DEFINITION, _call),
-    AGENT_POLL: RoutedTool(POLL_DEFINITION, Calls.poll),
+    AGENT_POLL: RoutedTool(POLL_DEFINITION, _poll),
 }
 
 _STATUS: Final = {
@@ -93,9 +105,9 @@ _STATUS: Final = {
 }
 
 
-def actions(calls: Calls) -> dict[str, tuple[ToolDefinition, Action]]:
+def actions(toolbox: Toolbox) -> dict[str, tuple[ToolDefinition, Action]]:
     """All tools, by name."""
-    return {name: (tool.definition, partial(tool.run, calls)) for name, tool in TOOLS.items()}
+    return {name: (tool.definition, partial(tool.run, toolbox)) for name, tool in TOOLS.items()}
 
 
 async def carried_out(action: Action, turn: CallingTurn, arguments: Any) -> ToolResult:
