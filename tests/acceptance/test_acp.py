@@ -1,6 +1,7 @@
 """An agent that speaks ACP: what it says, what it asks, and how it goes wrong."""
 
 import asyncio
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,47 @@ async def test_tools_plans_and_messages() -> None:
     assert Note((Part(text="[x] think\n[ ] act"),)) in await said(make.acp(), "plan")
     outputs = await said(make.acp(), "two")
     assert outputs[:3] == [Text("first thoughts"), StageStarted(), Text("the answer")]
+
+
+async def test_the_tools_of_the_gateway_are_an_mcp_server_of_the_session() -> None:
+    lender = make.Lender()
+    backend = make.acp(tools=("agent_call",), lends_tools=lender)
+    try:
+        first = await run_turn(backend, turn_request("servers", run_id="run-1"))
+        # The process is kept, and so is its token.
+        await run_turn(backend, turn_request("hello", run_id="run-2"))
+        await run_turn(backend, turn_request("hello", run_id="run-3", context_id="c2"))
+    finally:
+        await backend.close()
+    (server,) = json.loads(answer_text(first))
+    assert server == {
+        "type": "http",
+        "name": "trunkline",
+        "url": "http://127.0.0.1:9/tools/mcp",
+        "headers": [{"name": "Authorization", "value": "Bearer 0_loot_lt"}],
+    }
+    assert lender.lent == [("run-1", "tl_tool_0"), ("run-2", "tl_tool_0"), ("run-3", "tl_tool_2")]
+    assert lender.ended == 3
+
+
+async def test_an_agent_that_takes_no_mcp_over_http_gets_no_server() -> None:
+    backend = make.acp("--no-mcp", tools=("agent_call",), lends_tools=make.Lender())
+    assert answer_text(await said(backend, "servers")) == "[]"
+    without = make.acp(lends_tools=make.Lender())
+    assert answer_text(await said(without, "servers")) == "none"
+
+
+async def test_the_tools_count_again_in_the_turn_with_the_answer_to_a_question() -> None:
+    lender = make.Lender()
+    backend = make.acp(tools=("agent_call",), lends_tools=lender)
+    try:
+        question_of(await run_turn(backend, turn_request("ask", run_id="run-1")))
+        assert lender.ended == 1
+        answer = turn_request("Yes", run_id="run-2", history=ASKED)
+        assert "you chose" in answer_text(await run_turn(backend, answer))
+    finally:
+        await backend.close()
+    assert lender.lent == [("run-1", "tl_tool_0"), ("run-2", "tl_tool_0")]
 
 
 async def test_how_a_turn_may_end() -> None:

@@ -4,7 +4,8 @@ import atexit
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,30 @@ from trunkline.backends.command.backend import CommandBackend
 from trunkline.backends.command.settings import CommandBackend as CommandSettings
 from trunkline.clock import SystemClock
 from trunkline.config.secret import Secret
-from trunkline.ports.backend import Backend
+from trunkline.ports.backend import Backend, TurnRequest
 from trunkline.ports.clock import Clock
+from trunkline.ports.tools import LendsTools, LentTools
 from trunkline.testing import BackendSubject
 
 FOLDER = Path(__file__).parent
+
+
+class Lender:
+    """Lends tools at an address where nothing listens."""
+
+    def __init__(self) -> None:
+        self.lent: list[tuple[str, str]] = []
+        self.ended = 0
+
+    @asynccontextmanager
+    async def lend(
+        self, turn: TurnRequest, tools: Sequence[str], *, token: Secret | None = None
+    ) -> AsyncIterator[LentTools | None]:
+        token = token or Secret(f"tl_tool_{len(self.lent)}")
+        self.lent.append((turn.run_id, token.reveal()))
+        url = "http://127.0.0.1:9/tools"
+        yield LentTools(url=url, mcp_url=f"{url}/mcp", token=token)
+        self.ended += 1
 
 
 @cache
@@ -83,10 +103,11 @@ def acp(
     home: Path | str = "",
     own: dict[str, str] | None = None,
     clock: Clock | None = None,
+    lends_tools: LendsTools | None = None,
     **keys: Any,
 ) -> AcpBackend:
     settings = AcpSettings(**program(script, *arguments, home=home, own=own) | keys)
-    return AcpBackend(settings, clock=clock or SystemClock())
+    return AcpBackend(settings, clock=clock or SystemClock(), lends_tools=lends_tools)
 
 
 MAKE: dict[str, Callable[..., Backend]] = {

@@ -1,7 +1,7 @@
 """An agent that speaks ACP with the messages that were recorded of real ones.
 
 The prompt says what to do: see `answer`. Anything else is said back. Options: `--no-load`,
-`--version-2`, `--login`, `--mute`, `--dies`.
+`--version-2`, `--login`, `--mute`, `--dies`, `--no-mcp`.
 """
 
 import json
@@ -18,6 +18,8 @@ from typing import Any
 
 incoming: "queue.Queue[dict[str, Any]]" = queue.Queue()
 cancelled = threading.Event()
+# The MCP servers of each session.
+servers: dict[str, Any] = {}
 numbers = count(0)
 FOLDER = Path(os.environ["HOME"]) / "fake-acp"
 
@@ -50,6 +52,7 @@ def serve(frame: dict[str, Any]) -> None:
             able = {
                 "loadSession": "--no-load" not in sys.argv,
                 "promptCapabilities": {"image": True, "embeddedContext": False},
+                "mcpCapabilities": {"http": "--no-mcp" not in sys.argv, "sse": False},
             }
             version = 2 if "--version-2" in sys.argv else params["protocolVersion"]
             reply(frame, {"protocolVersion": version, "agentCapabilities": able})
@@ -57,9 +60,11 @@ def serve(frame: dict[str, Any]) -> None:
             emit(id=frame["id"], error={"code": -32000, "message": "Authentication required"})
         case "session/new":
             session = str(uuid.uuid4())
+            servers[session] = params["mcpServers"]
             (FOLDER / session).touch()
             reply(frame, {"sessionId": session, "modes": {"currentModeId": "default"}})
         case "session/load" if (FOLDER / params["sessionId"]).exists():
+            servers[params["sessionId"]] = params["mcpServers"]
             say(params["sessionId"], "what was said before", "msg_0")
             reply(frame, {})
         case "session/set_mode":
@@ -119,6 +124,11 @@ def answer(session: str, text: str, said: list[str], blocks: list[dict[str, Any]
             say(session, " | ".join(said))
         case "pid":
             say(session, str(os.getpid()))
+        case "servers":
+            token = os.environ.get("TRUNKLINE_TOOLS_TOKEN", "")
+            # Turned around, because the gateway masks it.
+            told = json.dumps(servers[session]).replace(token, token[::-1]) if token else "none"
+            say(session, told)
         case "kinds":
             say(session, ",".join(block["type"] for block in blocks))
         case "fs":

@@ -1,6 +1,7 @@
-"""`serve_api`: the HTTP interface below `/api/v1`, with a hub and without one."""
+"""`GatewayApi`: the HTTP interface below `/api/v1`, with a hub and without one."""
 
 from functools import partial
+from importlib.util import find_spec
 
 from starlette.requests import Request
 
@@ -8,33 +9,53 @@ from trunkline.app.front import Front
 from trunkline.app.hub import Hub
 from trunkline.app.routing import GatewayRouting
 from trunkline.hub.api import PREFIX, Api
-from trunkline.hub.tools_api import ToolsApi
+from trunkline.hub.tools_api import MAX_DEPTH, ROOM_BYTES, ToolsApi
 from trunkline.model.principal import Principal
 from trunkline.routing.tool_tokens import ToolAddress
 from trunkline.routing.tools import TOOLS
 from trunkline.server.asgi import AsgiRequest, serve_with
+from trunkline.server.endpoint import Limits
+from trunkline.server.mcp.programs import ProgramMcp
+from trunkline.version import VERSION
 
-TOOLS_PATH = f"{PREFIX}/tools"
-
-
-def serve_api(front: Front, routing: GatewayRouting, hub: Hub | None, *, local_url: str) -> None:
-    """`local_url` is where programs on this machine reach the gateway; empty where nothing
-    listens."""
-    api = _alone(front) if hub is None else hub.api
-    tokens = routing.routing.tool_tokens
-    definitions = [tool.definition for tool in TOOLS.values()]
-    limits = routing.limits
-    tools = ToolsApi(tokens, definitions, max_input_bytes=lambda: limits().max_input_bytes)
-    api.add(*tools.routes())
-    front.application.mount(PREFIX, partial(serve_with, api))
-    if local_url:
-        tokens.address = ToolAddress(url=f"{local_url}{TOOLS_PATH}")
+_TOOLS_PATH = f"{PREFIX}/tools"
+_MCP_PATH = f"{_TOOLS_PATH}/mcp"
 
 
-def _alone(front: Front) -> Api:
-    """The interface of a gateway without a hub, whose callers are those of its pages."""
+class GatewayApi:
+    def __init__(
+        self, front: Front, routing: GatewayRouting, hub: Hub | None, *, local_url: str
+    ) -> None:
+        """`local_url` is where programs on this machine reach the gateway; empty where nothing
+        listens."""
+        self._front = front
+        self._routing = routing
+        self._mcp: ProgramMcp | None = None
+        api = Api(identify=self._identify, realm="trunkline") if hub is None else hub.api
+        tokens = routing.routing.tool_tokens
+        definitions = [tool.definition for tool in TOOLS.values()]
+        api.add(*ToolsApi(tokens, definitions, max_body_bytes=self._max_body_bytes).routes())
+        front.application.mount(PREFIX, partial(serve_with, api))
+        # The package is an extra.
+        if find_spec("mcp") is not None:
+            self._mcp = ProgramMcp(tokens, limits=self._mcp_limits, version=VERSION)
+            front.application.mount(_MCP_PATH, partial(serve_with, self._mcp))
+        if local_url:
+            tokens.address = ToolAddress(
+                url=f"{local_url}{_TOOLS_PATH}",
+                mcp_url="" if self._mcp is None else f"{local_url}{_MCP_PATH}",
+            )
 
-    async def identify(request: Request) -> Principal:
-        return await front.identify(AsgiRequest.of(request.scope, request.receive))
+    async def close(self) -> None:
+        if self._mcp is not None:
+            await self._mcp.close()
 
-    return Api(identify=identify, realm="trunkline")
+    def _max_body_bytes(self) -> int:
+        return self._routing.limits().max_input_bytes + ROOM_BYTES
+
+    def _mcp_limits(self) -> Limits:
+        return Limits(max_body_bytes=self._max_body_bytes(), max_json_depth=MAX_DEPTH)
+
+    async def _identify(self, request: Request) -> Principal:
+        """The callers of a gateway without a hub are those of its pages."""
+        return await self._front.identify(AsgiRequest.of(request.scope, request.receive))

@@ -9,7 +9,7 @@ from msgspec import Struct
 from starlette.applications import Starlette
 
 from trunkline.app.adapters import load_agents
-from trunkline.app.api import serve_api
+from trunkline.app.api import GatewayApi
 from trunkline.app.card_signer import card_signer
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.endpoints import Endpoints
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 class Gateway(Struct, frozen=True, kw_only=True):
+    api: GatewayApi
     front: Front
     runtimes: Runtimes
     directory: AgentDirectory
@@ -69,6 +70,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
         await self.runtimes.drain(grace_s=grace_s)
 
     async def close(self) -> None:
+        await self.api.close()
         await self.directory.close()
         if self.hub is not None:
             await self.hub.close()
@@ -176,8 +178,8 @@ def build(
             directory.prepare(handle, code.get(handle))
     if hub is not None:
         hub.connect(front, directory, on_deleted=routing.forget_agent)
-    serve_api(front, routing, hub, local_url=local_url)
     gateway = Gateway(
+        api=GatewayApi(front, routing, hub, local_url=local_url),
         front=front,
         runtimes=runtimes,
         directory=directory,

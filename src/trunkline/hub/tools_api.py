@@ -29,8 +29,8 @@ from trunkline.ports.tools import ProgramTools, ToolDefinition, ToolTokens
 from trunkline.protocol.limits import check_json
 
 # The arguments beside the input, and the space of a pretty form.
-_ROOM_BYTES: Final = 64 * 1024
-_MAX_DEPTH: Final = 64
+ROOM_BYTES: Final = 64 * 1024
+MAX_DEPTH: Final = 64
 _RETRY_AFTER_S: Final = 5
 _BEARER: Final = "bearer "
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -55,11 +55,11 @@ class ToolsApi:
         tokens: ToolTokens,
         definitions: Sequence[ToolDefinition],
         *,
-        max_input_bytes: Callable[[], int],
+        max_body_bytes: Callable[[], int],
     ) -> None:
         self._tokens = tokens
         self._definitions = definitions
-        self._max_input_bytes = max_input_bytes
+        self._max_body_bytes = max_body_bytes
 
     def routes(self) -> Iterator[Route]:
         for definition in self._definitions:
@@ -74,7 +74,7 @@ class ToolsApi:
                 body=dict[str, Any],
                 body_schema=(f"{_camel(definition.name)}Arguments", definition.input_schema),
                 decoder=_arguments,
-                max_body_bytes=lambda: self._max_input_bytes() + _ROOM_BYTES,
+                max_body_bytes=self._max_body_bytes,
                 result=dict[str, Any],
             )
 
@@ -112,7 +112,7 @@ def error_of(refused: CallRefused) -> TrunklineError:
 
 
 def _arguments(body: bytes) -> dict[str, Any]:
-    check_json(body, max_depth=_MAX_DEPTH)
+    check_json(body, max_depth=MAX_DEPTH)
     try:
         return _decode(body)
     except msgspec.ValidationError as error:

@@ -72,6 +72,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     run: Run
     # An update in a few words, for people who wait.
     describe: Callable[[Envelope], str]
+    has_failed: Callable[[Envelope], bool] = lambda envelope: envelope["ok"] is not True
 
 
 class ToolResult(Struct, frozen=True):

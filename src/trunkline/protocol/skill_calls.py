@@ -60,6 +60,24 @@ def timeout(correlation_id: str, task_id: str, timeout_ms: int) -> dict[str, Any
     }
 
 
+_REFUSED: Final = {
+    "not_found": "not_found",
+    "policy_denied": "forbidden",
+    "return_to_refused": "forbidden",
+    "caller_unknown": "forbidden",
+}
+
+
+def refusal(code: str, text: str) -> dict[str, Any]:
+    """The result of a tool for a call that was not made."""
+    return {"status": _REFUSED.get(code, "error"), "error": {"code": code, "message": text}}
+
+
+def is_refusal(value: dict[str, Any]) -> bool:
+    """Whether it is the result of a call that was not made: it has no task."""
+    return "error" in value and "taskId" not in value
+
+
 def provenance(source_tool: str, correlation_id: str) -> dict[str, Any]:
     """The metadata of a message that brings an answer to a session."""
     return {

@@ -14,6 +14,7 @@ from trunkline.engine.agent_calls import CallRefused, CallTool
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.call_path import CALL_PATH
 from trunkline.ports.tools import ToolDefinition, ToolResult
+from trunkline.protocol import skill_calls
 from trunkline.routing.callers import CallingTurn
 from trunkline.routing.calls import Calls
 from trunkline.routing.polls import Polls
@@ -97,13 +98,6 @@ TOOLS: Final[Mapping[CallTool, RoutedTool]] = {
     AGENT_POLL: RoutedTool(POLL_DEFINITION, _poll),
 }
 
-_STATUS: Final = {
-    "not_found": "not_found",
-    "policy_denied": "forbidden",
-    "return_to_refused": "forbidden",
-    "caller_unknown": "forbidden",
-}
-
 
 def actions(toolbox: Toolbox) -> dict[str, tuple[ToolDefinition, Action]]:
     """All tools, by name."""
@@ -114,11 +108,7 @@ async def carried_out(action: Action, turn: CallingTurn, arguments: Any) -> Tool
     try:
         return ToolResult(await action(turn, arguments))
     except CallRefused as refused:
-        value = {
-            "status": _STATUS.get(refused.code, "error"),
-            "error": {"code": refused.code, "message": refused.text},
-        }
-        return ToolResult(value, is_error=True)
+        return ToolResult(skill_calls.refusal(refused.code, refused.text), is_error=True)
 
 
 class RoutingTool:

@@ -10,6 +10,7 @@ from trunkline.backends.acp.permission import CANCELLED
 from trunkline.backends.acp.updates import Updates
 from trunkline.backends.json_values import table, text
 from trunkline.backends.programs.child import Child, Flooded
+from trunkline.backends.programs.children import MCP_NAME
 from trunkline.backends.programs.output_lines import LineTooLong
 from trunkline.backends.programs.prompt import Prompt
 from trunkline.ports.tools import LentTools
@@ -92,9 +93,7 @@ class Conversation:
         if tools is None or not tools.mcp_url or not takes_http:
             return []
         credential = {"name": "Authorization", "value": f"Bearer {tools.token.reveal()}"}
-        return [
-            {"type": "http", "name": "trunkline", "url": tools.mcp_url, "headers": [credential]}
-        ]
+        return [{"type": "http", "name": MCP_NAME, "url": tools.mcp_url, "headers": [credential]}]
 
     async def _new(self, place: dict[str, Any]) -> str:
         try:

@@ -9,6 +9,7 @@ import msgspec
 from trunkline.backends.command.format import Format, Reader, Start, missing
 from trunkline.backends.json_values import json_object, numbers, table, tables, text
 from trunkline.backends.programs import failures
+from trunkline.backends.programs.children import MCP_NAME, TOOLS_TOKEN
 from trunkline.backends.programs.prompt import File, Prompt, blocks_of
 from trunkline.model.outputs import Failed, Final, Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
@@ -44,7 +45,7 @@ class ClaudeFormat(Format):
         options = OPTIONS[1:] if "--print" in argv else OPTIONS
         session = ("--resume", start.known) if start.known else ("--session-id", start.session_id)
         folder = ("--add-dir", start.folder) if start.folder else ()
-        return (*argv[1:], *missing(argv, options), *session, *folder)
+        return (*argv[1:], *missing(argv, options), *session, *folder, *_tools(start.mcp_url))
 
     def takes(self, file: File) -> bool:
         return file.media_type in IMAGES or file.media_type == "application/pdf"
@@ -68,6 +69,17 @@ class ClaudeFormat(Format):
             # The program ended before it saved the session, or has deleted it since.
             return ""
         return None
+
+
+def _tools(mcp_url: str) -> tuple[str, ...]:
+    """The options for the tools of the gateway, beside those that the operator has written."""
+    if not mcp_url:
+        return ()
+    # The program puts the variable in, so that the token does not show in `ps`.
+    headers = {"Authorization": f"Bearer ${{{TOOLS_TOKEN}}}"}
+    server = {"type": "http", "url": mcp_url, "headers": headers}
+    config = _encode({"mcpServers": {MCP_NAME: server}}).decode()
+    return ("--mcp-config", config, "--allowedTools", f"mcp__{MCP_NAME}")
 
 
 def _block(file: File) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 from trunkline.backends.command.format import Format, Reader, Start, missing
 from trunkline.backends.json_values import json_object, numbers, table, tables, text
 from trunkline.backends.programs import failures
+from trunkline.backends.programs.children import MCP_NAME, TOOLS_TOKEN
 from trunkline.backends.programs.prompt import CannotTell, Prompt
 from trunkline.model.outputs import Failed, Final, Note, Output, StageStarted, Text, ToolCalled
 from trunkline.model.values import Part
@@ -48,9 +49,14 @@ TOOLS: dict[str, tuple[str, _Pick, _Pick]] = {
 class CodexFormat(Format):
     def arguments(self, argv: tuple[str, ...], start: Start) -> tuple[str, ...]:
         resume = ("resume", start.known) if start.known else ()
+        tools: tuple[str, ...] = ()
+        if start.mcp_url:
+            key = f"mcp_servers.{MCP_NAME}"
+            tools = ("-c", f'{key}.url="{start.mcp_url}"')
+            tools += ("-c", f'{key}.bearer_token_env_var="{TOOLS_TOKEN}"')
         # The prompt comes on standard input, where it cannot be taken for an option and does
         # not show in `ps`.
-        return (*argv[1:], *missing(argv, [("--json",)]), *resume, "-")
+        return (*argv[1:], *missing(argv, [("--json",)]), *tools, *resume, "-")
 
     def message(self, prompt: Prompt) -> bytes:
         if not prompt.text.strip():

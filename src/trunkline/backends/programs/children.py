@@ -22,6 +22,8 @@ _log = logging.getLogger("trunkline.process")
 # The variables by which a program finds its tools.
 TOOLS_URL = "TRUNKLINE_TOOLS_URL"
 TOOLS_TOKEN = "TRUNKLINE_TOOLS_TOKEN"
+# The name of the gateway among the MCP servers of a program.
+MCP_NAME = "trunkline"
 LAUNCHER = Path(__file__).with_name("launch.py")
 
 

@@ -12,13 +12,13 @@ from msgspec import Struct
 from trunkline.model.errors import TooManyRequests, TrunklineError, Unavailable
 from trunkline.protocol import jsonrpc, rest
 from trunkline.protocol.errors import wire
-from trunkline.protocol.limits import check_json
 from trunkline.protocol.versions import Version
 from trunkline.server.a2a import error_headers
 from trunkline.server.access import Access, check_origin
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Message, Receive, Scope, Send
 from trunkline.server.endpoint import Limits
 from trunkline.server.http import Disconnected, Request
+from trunkline.server.mcp.body import checked_body
 from trunkline.server.mcp.tools import OpenTools, make_server
 
 _SESSION_ID = b"mcp-session-id"
@@ -67,7 +67,7 @@ class McpEndpoint:
             # MCP, Transports, Security: servers must validate Origin, for every caller.
             check_origin(request, reads=True)
             if request.method == "POST":
-                receive = await self._checked(request, receive)
+                receive = await checked_body(request, receive, self._limits)
         except TrunklineError as error:
             status, body = rest.error(error, Version.V1_0)
             await AsgiResponse(send).answer(status, body, headers=error_headers(error))
@@ -83,17 +83,6 @@ class McpEndpoint:
                 await self._handle(request, principal, known, receive, send)
             finally:
                 self._open.discard(cancelable)
-
-    async def _checked(self, request: Request, receive: Receive) -> Receive:
-        """A `receive` that gives the body again, after it was found to be within the limits."""
-        body = await request.body(limit=self._limits.max_body_bytes)
-        check_json(body, max_depth=self._limits.max_json_depth)
-        pending = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive_again() -> Message:
-            return pending.pop() if pending else await receive()
-
-        return receive_again
 
     async def _handle(
         self, request: Request, principal: str, scope: Scope, receive: Receive, send: Send

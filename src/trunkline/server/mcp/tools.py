@@ -68,7 +68,7 @@ async def _call_tool(context: Context, params: CallToolRequestParams) -> CallToo
     return CallToolResult(
         content=[TextContent(type="text", text=text)],
         structured_content=envelope,
-        is_error=not envelope["ok"],
+        is_error=tool.has_failed(envelope),
     )
 
 

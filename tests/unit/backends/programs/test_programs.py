@@ -216,6 +216,27 @@ def test_a_message_in_an_argument(argv: tuple[str, ...], text: str, words: tuple
     assert format.message(Prompt(text=text)) == b""
 
 
+def test_the_tools_of_the_gateway_are_an_mcp_server_and_no_argument_has_the_token() -> None:
+    own = start(mcp_url="http://127.0.0.1:9/mcp")
+    words = ClaudeFormat().arguments(("claude", "--allowedTools", "Bash"), own)
+    assert words[-4:] == (
+        "--mcp-config",
+        '{"mcpServers":{"trunkline":{"type":"http","url":"http://127.0.0.1:9/mcp",'
+        '"headers":{"Authorization":"Bearer ${TRUNKLINE_TOOLS_TOKEN}"}}}}',
+        "--allowedTools",
+        "mcp__trunkline",
+    )
+    assert CodexFormat().arguments(("codex", "exec"), own) == (
+        "exec",
+        "--json",
+        "-c",
+        'mcp_servers.trunkline.url="http://127.0.0.1:9/mcp"',
+        "-c",
+        'mcp_servers.trunkline.bearer_token_env_var="TRUNKLINE_TOOLS_TOKEN"',
+        "-",
+    )
+
+
 @pytest.mark.parametrize("format", [ClaudeFormat(), CodexFormat()])
 def test_nothing_that_a_program_writes_is_too_strange(format: Any) -> None:
     kinds = ["assistant", "user", "result", "stream_event", "item.completed", "turn.failed"]
