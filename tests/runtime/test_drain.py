@@ -6,13 +6,13 @@ from collections.abc import Callable
 import pytest
 from tests.runtime.world import World, next_morning, said, world
 
+from trunkline.engine.gateway_texts import GATEWAY_STOPPED
 from trunkline.engine.recovery import restart_reason
 from trunkline.model.errors import Unavailable
 from trunkline.model.values import TaskState, text_of
 from trunkline.ports.records import Change
 from trunkline.ports.store import Store
 from trunkline.runtime.fanout import CutOff
-from trunkline.runtime.runtime import STOP_REASON
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import settle
 
@@ -48,7 +48,7 @@ async def test_late_runs_fail_with_the_reason_and_the_queue_runs_after_the_resta
     await first.clock.advance(11)
     await drain
     ended = await first.get(running.id)
-    assert (ended.status.state, said(ended)) == (FAILED, STOP_REASON)
+    assert (ended.status.state, said(ended)) == (FAILED, GATEWAY_STOPPED)
     # Whoever waits for a queued task learns its id; readers may come back.
     last = await blocked
     assert last.status.state is SUBMITTED
@@ -99,7 +99,7 @@ async def test_runs_without_a_task_get_one_when_the_gateway_stops(
     await settle()
     await first.runtime.drain(grace_s=0)
     ended, waits = await running, await queued
-    assert (ended.status.state, said(ended)) == (FAILED, STOP_REASON)
+    assert (ended.status.state, said(ended)) == (FAILED, GATEWAY_STOPPED)
     assert waits.status.state is SUBMITTED
     await stream.all()
     await first.close()

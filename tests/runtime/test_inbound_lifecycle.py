@@ -12,12 +12,12 @@ from tests.runtime.outputs import artifacts_of, told
 from tests.runtime.stores import DURABLE, SlowReads
 from tests.runtime.world import HANDLE, Reading, World, next_morning, opened, said, world
 
+from trunkline.engine.gateway_texts import GATEWAY_STOPPED
 from trunkline.model.errors import UnsupportedOperation
 from trunkline.model.session import ReplyPayload
 from trunkline.model.values import TaskState, text_of
 from trunkline.ports.store import Append, Settled, Store
 from trunkline.runtime.fanout import CutOff, Opening
-from trunkline.runtime.runtime import STOP_REASON
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import settle
 
@@ -222,7 +222,7 @@ async def test_i12_a_stop_ends_what_runs_with_the_reason_and_leaves_what_waits(
     assert isinstance(reading.items[-1], CutOff)
     async with inbound(store=DURABLE[kind](tmp_path), node="two", clock=next_morning()) as w:
         ended = await w.get(running.id)
-        assert (ended.status.state, said(ended)) == (TaskState.FAILED, STOP_REASON)
+        assert (ended.status.state, said(ended)) == (TaskState.FAILED, GATEWAY_STOPPED)
         assert artifacts_of(ended) == {"assistant-output-0001": "some"}
         # As the preset says; a message makes it go on, and nothing of it is lost.
         assert await w.state(waiting.id) is TaskState.SUBMITTED

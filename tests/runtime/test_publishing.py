@@ -20,6 +20,7 @@ from tests.runtime.world import (
 )
 
 from trunkline.background import next_pass
+from trunkline.engine.gateway_texts import AGENT_WITHDRAWN
 from trunkline.engine.recovery import restart_reason
 from trunkline.model.calls import SendMessageRequest
 from trunkline.model.errors import RouteNotFound, TrunklineError
@@ -30,7 +31,7 @@ from trunkline.ports.store import Store
 from trunkline.runtime import publishing
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.fanout import CutOff, Item, Opening
-from trunkline.runtime.publishing import WITHDRAWN, WITHDRAWN_REASON
+from trunkline.runtime.publishing import WITHDRAWN
 from trunkline.settings.profiles import preset
 from trunkline.testing import FakeClock, ScriptedBackend, settle
 
@@ -94,7 +95,7 @@ async def test_what_is_late_fails_and_what_waits_runs_when_the_agent_is_back(
         assert last.status.state is SUBMITTED
         assert len(w.runtime.registry) == 0
         ended = await w.get(running.id)
-        assert (ended.status.state, said(ended)) == (FAILED, WITHDRAWN_REASON)
+        assert (ended.status.state, said(ended)) == (FAILED, AGENT_WITHDRAWN)
 
         await w.runtime.publishing.publish(another(w))
         for task in [*queued, last]:

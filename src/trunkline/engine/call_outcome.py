@@ -6,12 +6,13 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from trunkline.engine.gateway_texts import AGENT_FAILED
+from trunkline.engine import gateway_texts
 from trunkline.engine.plain_json import MAX_DEPTH, TooDeep, plain
-from trunkline.engine.recovery import is_restart_failure
+from trunkline.engine.recovery import RESTARTED
 from trunkline.engine.structured_answer import BROKEN, of_object, read_answer
 from trunkline.model.call_outcomes import (
     AGENT_CRASHED,
+    AGENT_WITHDRAWN,
     GATEWAY_RESTARTED,
     CallOutcome,
     StructuredAnswer,
@@ -24,6 +25,13 @@ _CODES: Final = {
     TaskState.CANCELED: "canceled",
 }
 
+# How the text begins of a turn that its agent did not end; it may go on with how it was stopped.
+_CRASHES: Final = {
+    RESTARTED: GATEWAY_RESTARTED,
+    gateway_texts.GATEWAY_STOPPED: GATEWAY_RESTARTED,
+    gateway_texts.AGENT_WITHDRAWN: AGENT_WITHDRAWN,
+    gateway_texts.AGENT_FAILED: AGENT_CRASHED,
+}
 # Codes are for programs; what else an agent calls its reason is none.
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TOO_DEEP: Final = f"The answer is nested deeper than {MAX_DEPTH} levels. Its task has it."
@@ -39,16 +47,19 @@ def outcome_of(status: TaskStatus, artifacts: Sequence[Artifact]) -> CallOutcome
         parts = [part for artifact in artifacts for part in artifact.parts]
         return CallOutcome("completed", answer=answer_of(parts or said))
     text = text_of(said)
-    code = _CODES[status.state]
-    if is_restart_failure(text):
-        code = GATEWAY_RESTARTED
-    elif text == AGENT_FAILED:
-        code = AGENT_CRASHED
-    elif status.message is not None and status.message.metadata is not None:
+    return CallOutcome("error", code=_code(status, text), text=text)
+
+
+def _code(status: TaskStatus, text: str) -> str:
+    if status.state is TaskState.FAILED:
+        for begin, code in _CRASHES.items():
+            if text.startswith(begin):
+                return code
+    if status.message is not None and status.message.metadata is not None:
         reason = status.message.metadata.get("reason")
         if isinstance(reason, str) and _CODE.fullmatch(reason):
-            code = reason
-    return CallOutcome("error", code=code, text=text)
+            return reason
+    return _CODES[status.state]
 
 
 def answer_of(parts: Sequence[Part]) -> StructuredAnswer:

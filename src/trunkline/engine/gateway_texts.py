@@ -8,10 +8,12 @@ from trunkline.model.profile import GatewayTexts
 
 BUDGET_EXHAUSTED: Final = "budget_exhausted"
 BUSY: Final = "busy"
-# The end of a task whose agent raised an error.
+# The ends of tasks whose agent raised an error, or did not get to the end of its turn.
 AGENT_FAILED: Final = (
     "The agent failed while working on this task. The gateway's log has the details."
 )
+GATEWAY_STOPPED: Final = "The gateway stopped before the agent was done with this task."
+AGENT_WITHDRAWN: Final = "The agent was withdrawn before it was done with this task."
 
 
 def refusal_text(texts: GatewayTexts, refusal: Refusal, *, handle: str) -> str:

@@ -2,11 +2,13 @@
 
 from collections.abc import Collection
 from enum import StrEnum
+from typing import Final
 
 from trunkline.model.profile import RestartPolicy
 from trunkline.model.values import TaskState
 
-_RESTARTED = "The gateway restarted while this task was"
+# The begin of the reason of each task that a restart failed.
+RESTARTED: Final = "The gateway restarted while this task was"
 
 
 class Recovery(StrEnum):
@@ -39,9 +41,4 @@ def restart_reason(state: TaskState) -> str:
         if state is TaskState.WORKING
         else ("submitted", "No turn of it was started")
     )
-    return f"{_RESTARTED} {was}. {then}; send the message again to start a new task."
-
-
-def is_restart_failure(text: str) -> bool:
-    """Whether the text is the reason of a task that a restart failed."""
-    return text.startswith(_RESTARTED)
+    return f"{RESTARTED} {was}. {then}; send the message again to start a new task."

@@ -11,6 +11,7 @@ UNSTATED: Final = 0.5
 GATEWAY_RESTARTED: Final = "gateway_restarted"
 AGENT_CRASHED: Final = "agent_failed"
 TIMED_OUT: Final = "timeout"
+AGENT_WITHDRAWN: Final = "agent_withdrawn"
 
 
 class StructuredAnswer(Struct, frozen=True):
@@ -32,4 +33,4 @@ class CallOutcome(Struct, frozen=True):
     @property
     def is_crash(self) -> bool:
         """Whether the agent did not end its turn itself."""
-        return self.code in (GATEWAY_RESTARTED, AGENT_CRASHED)
+        return self.code in (GATEWAY_RESTARTED, AGENT_CRASHED, AGENT_WITHDRAWN)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from trunkline.engine.call_chain import mark_of
+from trunkline.engine.gateway_texts import AGENT_WITHDRAWN
 from trunkline.ports.backend import Opens
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.drain import Drain
@@ -16,7 +17,6 @@ from trunkline.runtime.slots import Slots
 _log = logging.getLogger("trunkline.runtime")
 
 WITHDRAWN = "the agent was withdrawn"
-WITHDRAWN_REASON = "The agent was withdrawn before it was done with this task."
 # Programs get a few seconds to end. After this long, the handle is free for another agent.
 CLOSE_S = 20.0
 # A backend opens without waiting for anything outside. One that does not keeps no other agent
@@ -89,7 +89,7 @@ class Publishing(Struct, kw_only=True, eq=False):
         self.leaving.add(agent)
         agent.is_closed = True
         await self.drain.withdrawn(
-            handle, grace_s=grace_s, reason=WITHDRAWN_REASON, stream_reason=WITHDRAWN
+            handle, grace_s=grace_s, reason=AGENT_WITHDRAWN, stream_reason=WITHDRAWN
         )
         await self._close(agent)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from trunkline.background import BackgroundTasks
+from trunkline.engine.gateway_texts import GATEWAY_STOPPED
 from trunkline.engine.recovery import Recovery, recover, restart_reason
 from trunkline.engine.retention import ClockTrust
 from trunkline.engine.transitions import Step
@@ -59,8 +60,6 @@ from trunkline.runtime.turn_gate import TurnGate
 from trunkline.runtime.turns import Turns
 
 _log = logging.getLogger("trunkline.runtime")
-
-STOP_REASON = "The gateway stopped before the agent was done with this task."
 
 
 class Runtime:
@@ -420,7 +419,7 @@ class Runtime:
         self.stop_admitting()
         if self.runs.slots is not None:
             self.runs.slots.stop()
-        await self._drain.all(grace_s=grace_s, reason=STOP_REASON)
+        await self._drain.all(grace_s=grace_s, reason=GATEWAY_STOPPED)
         for live in self.registry.all():
             with suppress(TrunklineError):
                 await self.journal.durable(live)

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from trunkline.engine.call_outcome import answer_of, outcome_of
-from trunkline.engine.gateway_texts import AGENT_FAILED
+from trunkline.engine.gateway_texts import AGENT_FAILED, AGENT_WITHDRAWN, GATEWAY_STOPPED
 from trunkline.engine.recovery import restart_reason
 from trunkline.engine.structured_answer import BROKEN
 from trunkline.model.call_outcomes import StructuredAnswer
@@ -80,6 +80,11 @@ def test_a_question_is_an_outcome() -> None:
         (TaskState.FAILED, "no", {"reason": "with spaces"}, "failed"),
         (TaskState.FAILED, AGENT_FAILED, None, "agent_failed"),
         (TaskState.FAILED, restart_reason(TaskState.WORKING), None, "gateway_restarted"),
+        (TaskState.FAILED, restart_reason(TaskState.SUBMITTED), None, "gateway_restarted"),
+        (TaskState.FAILED, GATEWAY_STOPPED, None, "gateway_restarted"),
+        (TaskState.FAILED, f"{GATEWAY_STOPPED} It still works.", None, "gateway_restarted"),
+        (TaskState.FAILED, AGENT_WITHDRAWN, None, "agent_withdrawn"),
+        (TaskState.REJECTED, GATEWAY_STOPPED, None, "rejected"),
     ],
 )
 def test_an_error_has_a_code(
@@ -87,6 +92,13 @@ def test_an_error_has_a_code(
 ) -> None:
     outcome = outcome_of(status(state, text, metadata), [])
     assert (outcome.status, outcome.code, outcome.text) == ("error", code, text)
+
+
+def test_a_turn_that_its_agent_did_not_end_has_crashed() -> None:
+    for text in (AGENT_FAILED, AGENT_WITHDRAWN, GATEWAY_STOPPED, restart_reason(TaskState.WORKING)):
+        assert outcome_of(status(TaskState.FAILED, text), []).is_crash
+    assert not outcome_of(status(TaskState.FAILED, "I cannot"), []).is_crash
+    assert not outcome_of(status(TaskState.CANCELED, "Canceled"), []).is_crash
 
 
 def test_numbers_that_json_has_no_form_for_are_delivered_as_null() -> None:

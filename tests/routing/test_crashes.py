@@ -1,0 +1,100 @@
+"""R-10 and R-14: the called agent does not get to the end of its turn."""
+
+from typing import Any
+
+import pytest
+from tests.routing.world import CallWorld, calling, until
+
+from trunkline.backends.python import Turn
+from trunkline.engine.agent_calls import CallLimits, OnCrash
+from trunkline.model.values import text_of
+from trunkline.stores.memory import MemoryStore
+from trunkline.testing import FakeClock
+
+
+async def asks(turn: Turn) -> str:
+    made = await turn.call("acme/helper", turn.text, wait=False, timeout_s=30)
+    return str(made["taskId"])
+
+
+async def helper(turn: Turn) -> str:
+    if turn.text == "raise":
+        raise RuntimeError("a bug of the agent")
+    if turn.text == "slowly":
+        await turn.canceled()
+    return "done"
+
+
+AGENTS = {"caller": asks, "helper": helper}
+
+
+def when(on_crash: OnCrash) -> CallLimits:
+    return CallLimits(on_callee_crash=on_crash)
+
+
+async def only_entry(w: CallWorld) -> Any:
+    (entry,) = await until(lambda: w.entries("caller", "c1"))
+    return entry
+
+
+async def test_the_caller_learns_at_once_that_the_agent_failed() -> None:
+    async with calling(AGENTS) as w:
+        await w.send("caller", "raise", context="c1")
+        entry = await only_entry(w)
+        assert (entry["status"], entry["error"]["code"]) == ("error", "agent_failed")
+        await w.clock.advance(60)
+        assert len(await w.entries("caller", "c1")) == 1
+
+
+async def test_the_caller_gets_the_timeout_where_a_crash_is_none_of_its_business() -> None:
+    async with calling(AGENTS, limits=when("wait_for_timeout")) as w:
+        await w.send("caller", "raise", context="c1")
+        await w.clock.advance(29)
+        assert not await w.entries("caller", "c1")
+        await w.clock.advance(2)
+        entry = await only_entry(w)
+        assert (entry["kind"], entry["message"]) == (
+            "skill_timeout",
+            "Agent call timed out after 30000ms",
+        )
+
+
+async def test_the_caller_learns_that_the_agent_was_withdrawn() -> None:
+    async with calling(AGENTS) as w:
+        await w.send("caller", "slowly", context="c1")
+        await w.main.publishing.withdraw("acme/helper", grace_s=0)
+        entry = await only_entry(w)
+        assert (entry["status"], entry["error"]["code"]) == ("error", "agent_withdrawn")
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
+@pytest.mark.parametrize("on_crash", ["error", "wait_for_timeout"])
+async def test_the_caller_learns_that_the_gateway_stopped(
+    on_crash: OnCrash, is_killed: bool
+) -> None:
+    """At once, or with the timeout that the call has had from the beginning."""
+    clock = FakeClock()
+    store = MemoryStore(clock)
+    same: Any = {"store": store, "clock": clock, "limits": when(on_crash)}
+    async with calling(AGENTS, **same) as w:
+        task = await w.send("caller", "slowly", context="c1")
+        callee_task = text_of(task.artifacts[0].parts)
+        await clock.advance(10)
+        if is_killed:
+            await w.vanish()
+        else:
+            await w.main.drain(grace_s=0)
+    await clock.advance(10)
+    async with calling(AGENTS, node="next", **same) as w:
+        if on_crash == "wait_for_timeout":
+            await clock.advance(9)
+            assert not await w.entries("caller", "c1")
+            await clock.advance(1.1)
+        entry = await only_entry(w)
+        assert entry["taskId"] == callee_task
+        if on_crash == "error":
+            assert (entry["status"], entry["error"]["code"]) == ("error", "gateway_restarted")
+        else:
+            assert entry["kind"] == "skill_timeout"
+        await clock.advance(60)
+        assert len(await w.entries("caller", "c1")) == 1
