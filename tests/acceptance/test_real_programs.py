@@ -124,16 +124,22 @@ def config(model: ModelProcess, home: Path) -> str:
 
     claude = ["claude", "--allowedTools", "Bash"]
     codex = ["codex", "exec", "-s", "read-only", "--skip-git-repo-check"]
+    tools = ["agent_call"]
     made = "".join(
         [
-            agent("claude", "command", claude, format="claude"),
-            agent("claude-kept", "command", claude, format="claude", session="session"),
-            agent("claude-acp", "acp", ["claude-agent-acp"]),
-            agent("codex", "command", codex, format="codex"),
-            agent("codex-acp", "acp", ["codex-acp", "-c", "approval_policy=untrusted"]),
+            agent("claude", "command", claude, format="claude", tools=tools),
+            agent(
+                "claude-kept", "command", claude, format="claude", session="session", tools=tools
+            ),
+            agent("claude-acp", "acp", ["claude-agent-acp"], tools=tools),
+            agent("codex", "command", codex, format="codex", tools=tools),
+            agent(
+                "codex-acp", "acp", ["codex-acp", "-c", "approval_policy=untrusted"], tools=tools
+            ),
+            '[agents."real/echo"]\nname = "Echo"\nbackend = { kind = "echo" }\n',
         ]
     )
-    assert len(tomllib.loads(made)["agents"]) == 5
+    assert len(tomllib.loads(made)["agents"]) == 6
     return made
 
 
@@ -175,6 +181,33 @@ async def test_claude_remembers(gateway: Gateway, model: ModelProcess, subject: 
 @pytest.mark.parametrize("subject", CODEX.values(), ids=CODEX.keys())
 async def test_codex_remembers(gateway: Gateway, model: ModelProcess, subject: Subject) -> None:
     await remembers(gateway, model, subject)
+
+
+ASK = {"agent": "real/echo", "input": "who is there", "wait": True}
+
+
+@pytest.mark.claude
+@pytest.mark.parametrize("subject", CLAUDE.values(), ids=CLAUDE.keys())
+async def test_claude_asks_another_agent(gateway: Gateway, subject: Subject) -> None:
+    await asks(gateway, subject, "mcp__trunkline__agent_call")
+
+
+@pytest.mark.codex
+@pytest.mark.parametrize("subject", CODEX.values(), ids=CODEX.keys())
+async def test_codex_asks_another_agent(gateway: Gateway, subject: Subject) -> None:
+    await asks(gateway, subject, "mcp__trunkline/agent_call")
+
+
+async def asks(gateway: Gateway, subject: Subject, tool: str) -> None:
+    """By MCP, with the token of the turn."""
+    text = f"TOOL {tool} {json.dumps(ASK)}"
+    task = await send(gateway, text, agent=subject.agent)
+    if task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED":
+        task = await send(gateway, subject.answers[0], agent=subject.agent, taskId=task["id"])
+    assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
+    told = text_of(task).replace("\\", "")
+    assert '"skill_response"' in told
+    assert '"status":"completed"' in told
 
 
 @pytest.mark.codex

@@ -107,11 +107,14 @@ class ResponsesWriter(Writer):
         return {"item_id": self._item_id(), "output_index": self._index(), "content_index": 0}
 
     def _call_item(self, call: CallTool, at: int) -> dict[str, Any]:
+        # Codex has the tools of each MCP server in a namespace, here written `NAMESPACE/NAME`.
+        namespace, _, name = call.name.rpartition("/")
         return {
+            **({"namespace": namespace} if namespace else {}),
             "type": "function_call",
             "id": f"fc_{self._number}_{at}",
             "call_id": f"call_{self._number}_{at}",
-            "name": call.name,
+            "name": name,
             "arguments": arguments(call),
             "status": "completed",
         }

@@ -233,6 +233,8 @@ def test_the_tools_of_the_gateway_are_an_mcp_server_and_no_argument_has_the_toke
         'mcp_servers.trunkline.url="http://127.0.0.1:9/mcp"',
         "-c",
         'mcp_servers.trunkline.bearer_token_env_var="TRUNKLINE_TOOLS_TOKEN"',
+        "-c",
+        'mcp_servers.trunkline.default_tools_approval_mode="approve"',
         "-",
     )
 
