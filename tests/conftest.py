@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.failures_at_once import pytest_configure
+from tests.loops import ASYNCIO, LoopFactories
 from tests.postgres.fixtures import (
     cleared_postgres_url,
     own_postgres,
@@ -33,13 +34,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _is_about_the_code(record: logging.LogRecord) -> bool:
-    # In debug mode asyncio logs every step that takes 0.1 s, which on a busy machine any step does.
-    return not record.getMessage().startswith("Executing <")
-
-
-# Tests count the records that a fault leaves in the log.
-logging.getLogger("asyncio").addFilter(_is_about_the_code)
+def pytest_asyncio_loop_factories() -> LoopFactories:
+    return ASYNCIO
 
 
 @pytest.fixture

@@ -49,8 +49,6 @@ async def test_hundreds_of_kills_lose_nothing_and_repeat_nothing(
 async def run(
     folder: Path, *, store: str, kills: int, agents: tuple[str, ...], seed: int, delay_s: float
 ) -> None:
-    # Debugging costs more than all clients together, and the load is what this is about.
-    asyncio.get_running_loop().set_debug(False)
     chance = random.Random(seed)
     gateway = KillableGateway(folder, agents, store, commit_delay_s=delay_s)
     facts = Facts()

@@ -70,7 +70,6 @@ class Caller:
 
 @pytest.mark.parametrize("kills", [4])
 async def test_the_count_of_a_budget_survives_kills(tmp_path: Path, kills: int) -> None:
-    asyncio.get_running_loop().set_debug(False)
     chance, log = random.Random(7), tmp_path / "turns"
     code = tmp_path / "worker.py"
     code.write_text(CODE.format(log=log))

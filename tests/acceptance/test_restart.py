@@ -91,7 +91,6 @@ def db(gateway: Gateway, *words: str) -> str:
 async def test_x11_a_kill_with_500_queued_in_20_contexts_and_20_running(
     make: Make, tmp_path: Path, store: str, in_use: str
 ) -> None:
-    asyncio.get_running_loop().set_debug(False)
     folder, log, go, there = (tmp_path / name for name in ("gateway", "log", "go", "there"))
     folder.mkdir()
     there.touch()

@@ -161,8 +161,6 @@ async def half_closes(mounted: Gateway) -> None:
 
 
 async def test_hostile_peers_harm_nobody(mounted: Gateway) -> None:
-    # Debugging would cost the clients more than the gateway.
-    asyncio.get_running_loop().set_debug(False)
     before = mounted.resident_bytes()
     pings = frame(b"x" * 125, Opcode.PING) * 500
     hostile = [

@@ -447,7 +447,6 @@ class Schedule:
 
 
 async def run(number: int) -> None:
-    asyncio.get_running_loop().set_debug(False)
     await Schedule(number).play()
 
 

@@ -62,8 +62,6 @@ async def pages(w: World) -> list[Task]:
 async def test_d25_d26_d27_d30_ten_thousand_sends_to_one_context(
     store: str, tmp_path: Path
 ) -> None:
-    # Debug mode keeps the stack of every call on the loop; this test makes very many.
-    asyncio.get_running_loop().set_debug(False)
     began: list[str] = []
     gates = Gates()
     async with world(store=STORES[store](tmp_path), backend=Recorder(began, gates)) as w:

@@ -159,7 +159,6 @@ async def outcome(server: SocketServer, chance: random.Random) -> str:
 
 
 async def fuzz(cases: int, seed: int, log: pytest.LogCaptureFixture) -> None:
-    asyncio.get_running_loop().set_debug(False)
     chance = random.Random(seed)
     limits = WebSocketLimits(max_message_bytes=200)
     seen: Counter[str] = Counter()
@@ -222,7 +221,6 @@ async def talk(server: SocketServer, noting: Noting, chance: random.Random) -> s
 
 @pytest.mark.parametrize("cases", [200, pytest.param(10_000, marks=pytest.mark.full)])
 async def test_random_frames(cases: int, caplog: pytest.LogCaptureFixture) -> None:
-    asyncio.get_running_loop().set_debug(False)
     chance, noting = random.Random(cases), Noting()
     seen: Counter[str] = Counter()
     limits = WebSocketLimits(max_message_bytes=200, close_s=0)

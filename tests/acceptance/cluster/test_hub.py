@@ -107,8 +107,6 @@ def started(gateways: Make) -> Iterator[Started]:
 
 @pytest.fixture
 async def three(started: Started) -> AsyncIterator[Three]:
-    # A loop in debug mode takes long for hundreds of requests.
-    asyncio.get_running_loop().set_debug(False)
     async with AsyncExitStack() as stack:
 
         async def node(gateway: Gateway) -> HubNode:

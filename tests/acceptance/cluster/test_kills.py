@@ -29,8 +29,6 @@ path = "{file}"
 
 
 async def run(trial: Trial, disturbances: list[str]) -> None:
-    # Debugging costs more than all clients together, and the load is what this is about.
-    asyncio.get_running_loop().set_debug(False)
     trial.chance.shuffle(disturbances)
     nodes = trial.nodes
     try:

@@ -97,7 +97,6 @@ async def _go_on(nodes: Nodes) -> None:
 async def test_what_a_failover_loses_is_the_last_moments_alone(
     tmp_path: Path, own_postgres: PostgresServer, seed: int
 ) -> None:
-    asyncio.get_running_loop().set_debug(False)
     created = await asyncio.to_thread(own_postgres.create_database, fill_template)
     async with database_proxy(own_postgres.url("postgres"), tcp=True) as way:
         address = conninfo_to_dict(way.url)

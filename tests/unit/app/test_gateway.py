@@ -1,4 +1,3 @@
-import asyncio
 import json
 import logging
 import sys
@@ -156,8 +155,6 @@ async def test_a_program_that_is_missing_is_warned_of_at_the_start(
         f"acme/{name}": agent(backend={"kind": kind, "command": [program, "--stdio"]})
         for name, program in (("there", sys.executable), ("missing", "no-such-program"))
     }
-    # A busy machine must not add warnings of asyncio about slow callbacks.
-    asyncio.get_running_loop().slow_callback_duration = 60.0
     runtimes = gateway(agents).runtimes
     await runtimes.open()
     await runtimes.close()
