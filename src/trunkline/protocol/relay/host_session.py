@@ -1,0 +1,218 @@
+"""`HostSession`: the side of the host, which dials and serves the streams."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from trunkline.protocol.relay.callers import Request, verify
+from trunkline.protocol.relay.close_codes import (
+    BAD_FRAME,
+    GOING_AWAY,
+    OUT_OF_ORDER,
+    OVER_LIMIT,
+    Close,
+)
+from trunkline.protocol.relay.events import Leased, Opened, TokenWanted, Welcomed
+from trunkline.protocol.relay.frames import (
+    Accept,
+    Agents,
+    Frame,
+    Header,
+    Hello,
+    Leases,
+    Reauth,
+    Reauthed,
+    Req,
+    Res,
+    Resume,
+    Violation,
+    Welcome,
+)
+from trunkline.protocol.relay.session import Session, SessionSettings
+from trunkline.protocol.relay.streams import Stream
+
+# A new token is wanted when this share of the last one's time is left, and at the latest so many
+# seconds before its end.
+_RENEW_SHARE: Final = 0.2
+_RENEW_S: Final = 60.0
+
+
+class HostSession(Session):
+    """One for the life of a host: where the relay does not resume the session, it begins anew."""
+
+    def __init__(
+        self,
+        settings: SessionSettings,
+        *,
+        now: float,
+        agents: Sequence[str] = (),
+    ) -> None:
+        super().__init__(settings, now=now)
+        self._agents = tuple(agents)
+        self._key = b""
+        self.leases: Mapping[str, int] = {}
+        self._last_stream = 0
+        self._is_greeting = False
+        self._token_wanted_at: float | None = None
+        # There is no session before the first welcome.
+        self.is_ended = True
+        self._handlers |= {
+            Leases: self._on_leases,
+            Reauthed: self._on_reauthed,
+            Req: self._on_req,
+        }
+
+    def connect(self, now: float) -> None:
+        """Greet the relay on a new connection."""
+        if self.is_connected:
+            self.disconnect(now)
+        self._now = now
+        self.closing = None
+        self._is_greeting = True
+        resume = None if self.is_ended else Resume(self.id, self._received)
+        self._push(Hello(self.limits, resume))
+
+    def offer(self, agents: Sequence[str]) -> None:
+        """The agents that the host has from now on."""
+        self._agents = tuple(agents)
+        if not self.is_ended:
+            self._add(Agents(self._number, self._agents))
+
+    def reauthenticate(self, token: str) -> None:
+        if self.is_connected:
+            self._push(Reauth(token))
+
+    def accept(self, stream: int) -> None:
+        """The request has begun and must not be sent again elsewhere."""
+        state = self.streams.get(stream)
+        if state is not None and not (state.is_accepted or state.has_ended):
+            state.is_accepted = True
+            self._add(Accept(self._number, stream))
+
+    def answer(
+        self,
+        stream: int,
+        *,
+        status: int,
+        headers: Sequence[Header],
+        data: bytes = b"",
+        is_last: bool = False,
+    ) -> None:
+        """The response, with the first piece of its body, for which there must be `room`. Raises
+        ValueError for a head that is too large."""
+        frame = Res(
+            n=self._number, stream=stream, status=status, headers=tuple(headers), fin=is_last
+        )
+        self._send_piece(self.streams[stream], frame, data, is_last=is_last)
+
+    def tick(self, now: float) -> None:
+        super().tick(now)
+        if not self.is_connected:
+            return
+        if self._token_wanted_at is not None and now >= self._token_wanted_at:
+            self._token_wanted_at = None
+            self._events.append(TokenWanted())
+        if self._drained_at is not None and (
+            now >= self._drained_at or not (self.leases or self.streams)
+        ):
+            self._close(Close(GOING_AWAY, "the host stops"))
+
+    def disconnect(self, now: float, close: Close | None = None) -> None:
+        if self._is_greeting:
+            self._is_greeting = False
+            self._output.clear()
+        super().disconnect(now, close)
+
+    @property
+    def _is_listening(self) -> bool:
+        return self.is_connected or self._is_greeting
+
+    def _handler_of(self, frame: Frame) -> Callable[[Any, bytes], None] | None:
+        if self._is_greeting:
+            return self._on_welcome if isinstance(frame, Welcome) else None
+        return super()._handler_of(frame)
+
+    def _on_welcome(self, welcome: Welcome, _: bytes) -> None:
+        self._is_greeting = False
+        if not welcome.resumed:
+            self._begin(welcome)
+        elif (
+            self.is_ended or welcome.session != self.id or not self._outbox.rewind(welcome.received)
+        ):
+            raise Violation(OUT_OF_ORDER, "the relay resumes another session")
+        self.settings = replace(
+            self.settings, heartbeat_s=welcome.heartbeat_s, resume_s=welcome.resume_s
+        )
+        self._expect_end(welcome.token_ends_in_s)
+        self._connect(welcome.limits, self._now)
+        self._events.append(Welcomed(welcome.resumed))
+        if welcome.resumed:
+            self._wake()
+        else:
+            self.offer(self._agents)
+
+    def _begin(self, welcome: Welcome) -> None:
+        if not self.is_ended:
+            self._end("the relay does not have the session any more")
+        try:
+            self._key = bytes.fromhex(welcome.key)
+        except ValueError:
+            raise Violation(BAD_FRAME, "the key of a session is hexadecimal") from None
+        self.id = welcome.session
+        self.is_ended = False
+        self.leases = {}
+        self._last_stream = self._received = 0
+        self._outbox = self._new_outbox()
+
+    def _on_leases(self, leases: Leases, _: bytes) -> None:
+        self.leases = leases.epochs
+        self._events.append(Leased(leases.epochs))
+
+    def _on_reauthed(self, reauthed: Reauthed, _: bytes) -> None:
+        self._expect_end(reauthed.token_ends_in_s)
+
+    def _expect_end(self, ends_in_s: float | None) -> None:
+        self._token_wanted_at = None
+        if ends_in_s is not None:
+            early_s = min(_RENEW_S, ends_in_s * _RENEW_SHARE)
+            self._token_wanted_at = self._now + ends_in_s - early_s
+
+    def _on_req(self, req: Req, body: bytes) -> None:
+        if req.stream != self._last_stream + 1:
+            raise Violation(BAD_FRAME, f"the next stream is {self._last_stream + 1}")
+        if len(self.streams) >= self.limits.max_streams:
+            raise Violation(OVER_LIMIT, f"there are {self.limits.max_streams} streams")
+        self._last_stream = req.stream
+        stream = Stream(
+            number=req.stream,
+            agent=req.agent,
+            credit=self.peer_limits.stream_bytes,
+            granted=self.limits.stream_bytes,
+            peer_has_begun=True,
+        )
+        self.streams[req.stream] = stream
+        request = Request(
+            session=self.id,
+            stream=req.stream,
+            agent=req.agent,
+            method=req.method,
+            target=req.target,
+        )
+        caller = verify(req.caller, request, self._key)
+        if caller is None:
+            self.cancel(req.stream, "refused", "the caller is not signed for this request")
+        elif self.is_draining or self.leases.get(req.agent) != req.epoch:
+            self.cancel(req.stream, "refused", "the agent is not here any more")
+        else:
+            self._events.append(
+                Opened(
+                    stream=req.stream,
+                    agent=req.agent,
+                    caller=caller,
+                    method=req.method,
+                    target=req.target,
+                    headers=req.headers,
+                )
+            )
+        self._receive_piece(stream, body, is_last=req.fin)
