@@ -8,6 +8,7 @@ from tests.hub.audit_world import Audited, audited, rows_of, said, sound
 from tests.runtime.world import ALICE, BOB
 
 from trunkline.hub.audit_chain import OUTBOX
+from trunkline.hub.audit_rows import Row
 from trunkline.hub.audit_writer import FLUSH_S, HOLD_S, MAX_BATCH
 from trunkline.hub.redaction import Redaction
 from trunkline.model.calls import Caller, Operation
@@ -240,6 +241,10 @@ async def test_what_a_killed_process_has_left_is_taken_over_once(
                 running.id: "",
                 done.id: "chain-one-000001",
             }
+            # The turn that ran, and the one whose outcome was in memory.
+            ended = [row for row in rows if row.outcome == "interrupted"]
+            assert [row.id for row in ended] == [row.id for row in attempts[:0:-1]]
+            assert {row.who for row in ended} == {"alice"}
             await sound(store)
             report = await a.report()
             assert (report.summary.total, report.summary.ok) == (3, 1)
@@ -266,6 +271,28 @@ async def test_old_rows_are_deleted_and_the_rest_still_verifies() -> None:
         await a.writer.flush()
         assert [row.n for row in await a.rows()] == [19, 20]
         await sound(a.store)
+
+
+async def test_a_row_that_came_late_takes_no_newer_ones_with_it() -> None:
+    """The outbox of an agent's own store may bring a row after months."""
+    async with audited(keep_days=30) as a:
+        a.clock.jump(100 * 86_400)
+        a.trail.note("user:bob", "sign_in", "user:bob")
+        a.writer.add(Row(kind="attempt", at_ms=a.clock.now_ms() - 90 * 86_400_000, who="alice"))
+        await a.writer.flush()
+        await a.keeper.forget_old()
+        assert [row.kind for row in await a.rows()] == ["change", "attempt"]
+
+
+async def test_old_rows_go_soon_after_a_start_too() -> None:
+    """A gateway may never run for an hour."""
+    async with audited(keep_days=30) as a:
+        await a.world.send("say hi")
+    store, clock = a.store, a.clock
+    clock.jump(31 * 86_400)
+    async with audited(store, clock=clock, node="two", keep_days=30):
+        await clock.advance(6)
+        assert await rows_of(store) == []
 
 
 async def test_the_rows_of_an_old_chain_are_deleted_by_the_node_that_runs() -> None:

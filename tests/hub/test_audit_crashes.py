@@ -6,16 +6,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeVar
 
 import pytest
-from tests.hub.audit_world import Audited, audited, rows_of, sound
+from tests.hub.audit_world import Audited, audited, rows_of, said, sound
 
 from trunkline.background import BackgroundTasks
-from trunkline.hub.audit_chain import OUTBOX, head_key
+from trunkline.hub.audit_chain import GONE, OUTBOX, SEGMENT, head_key, segment_id
 from trunkline.hub.audit_keeper import DEAD_AFTER_MS, NODE
 from trunkline.hub.audit_reading import AuditReader
+from trunkline.hub.audit_rows import Row, encode_row
 from trunkline.hub.audit_verify import verify
 from trunkline.hub.audit_writer import MAX_WAITING
 from trunkline.model.errors import StoreUnusable
-from trunkline.ports.records import Key, Put
+from trunkline.ports.records import Delete, Key, Put
 from trunkline.ports.store import Append, OperatorQuery, Settled, Store
 from trunkline.runtime.due_work import DueKind, DueWork
 from trunkline.runtime.outbox import MainStore
@@ -34,6 +35,14 @@ async def tasks_of(store: Store) -> Counter[str]:
 
 async def audited_tasks(store: Store) -> Counter[str]:
     return Counter(row.task_id for row in await rows_of(store) if row.kind == "attempt")
+
+
+async def outcomes(store: Store) -> Counter[str]:
+    return Counter(row.id for row in await rows_of(store) if row.kind == "outcome")
+
+
+async def attempts(store: Store) -> Counter[str]:
+    return Counter(row.id for row in await rows_of(store) if row.kind == "attempt")
 
 
 async def a_busy_moment(a: Audited) -> None:
@@ -74,7 +83,9 @@ async def crash(inner: Store, number: int, when: Literal["before", "after"]) -> 
     await two.writer.flush()
     tasks = await tasks_of(inner)
     assert await audited_tasks(inner) == tasks, f"call {number}, {when}"
+    assert await outcomes(inner) == await attempts(inner), f"call {number}, {when}"
     assert await inner.records(OUTBOX, limit=9) == ()
+    assert await inner.records(GONE, limit=9) == ()
     await sound(inner)
     report = await two.report()
     assert report.summary.total == sum(tasks.values()), f"call {number}, {when}"
@@ -175,7 +186,7 @@ async def test_another_node_takes_over_what_a_dead_one_has_left() -> None:
     await one.world.send("say a", context="c")
     await two.world.send("say b", context="d")
     await clock.advance(1)
-    await one.world.send("say c", context="c")
+    left = await one.world.send("say c", context="c")
     await one.vanish()
     assert len(await store.records(OUTBOX, limit=9)) == 1
     # Its chain is its own for as long as it may still live.
@@ -188,8 +199,10 @@ async def test_another_node_takes_over_what_a_dead_one_has_left() -> None:
     await clock.advance(DEAD_AFTER_MS / 1000 + 40)
     assert await store.records(OUTBOX, limit=9) == ()
     assert await audited_tasks(store) == await tasks_of(store)
-    recovered = [row.recovered_from for row in await rows_of(store) if row.recovered_from]
-    assert recovered == ["chain-one-000001"]
+    recovered = [row for row in await rows_of(store) if row.recovered_from]
+    assert said(recovered) == [("attempt", ""), ("outcome", "interrupted")]
+    assert {row.recovered_from for row in recovered} == {"chain-one-000001"}
+    assert {row.task_id for row in recovered} == {left.id}
     await sound(store)
     await due.close()
     await two.close()
@@ -243,9 +256,63 @@ async def test_the_attempts_of_an_agent_with_a_store_of_its_own_come_to_the_main
     await clock.advance(3)
     async with audited(main, clock=clock, node="two"):
         assert await audited_tasks(main) == await tasks_of(own)
+        # Their outcomes were written when the first node stopped.
+        assert await outcomes(main) == await attempts(main)
+        assert {row.outcome for row in await rows_of(main) if row.kind == "outcome"} == {"ok"}
         await sound(main)
     await due.close()
     await one.world.close()
+
+
+async def test_an_attempt_that_comes_late_from_another_store_waits_for_no_other_one() -> None:
+    clock = FakeClock()
+    main, own = MemoryStore(clock), MemoryStore(clock)
+    await main.open()
+
+    async def opened() -> Store:
+        return main
+
+    way = MainStore(open=opened, has_tasks=False, ids=SequentialIds("way"))
+    one = Audited(own, clock=clock, way=way)
+    await one.world.open()
+    await one.writer.open(main)
+    await one.keeper.open(is_shared=False)
+    running = await one.world.submit("wait go")
+    # By then the writer has found nothing.
+    await clock.advance(1)
+    due = DueWork(store=own, clock=clock, kinds=way.due_kinds())
+    due.start()
+    await clock.advance(8)
+    assert await audited_tasks(main) == Counter([running.id])
+    await due.close()
+    await one.close()
+
+
+async def test_rows_that_another_node_took_over_first_are_no_sign_of_damage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with audited() as a:
+        chain = a.writer.chain
+        for number in range(5):
+            taken = Delete(key=Key(OUTBOX, "chain-gone", f"{number}"), expected=1)
+            assert not await chain.append([b'{"kind":"change"}'], taken)
+        assert await chain.append([encode_row(Row(kind="change", at_ms=1))])
+        assert chain.chain == "chain-one-000001"
+        assert "cannot be extended" not in caplog.text
+        await sound(a.store)
+
+
+async def test_rows_that_were_put_behind_the_end_make_the_node_begin_a_new_chain(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with audited() as a:
+        await a.store.change(Put(key=Key(SEGMENT, "chain-one-000001", segment_id(1)), body=b"x"))
+        await a.world.send("say hi")
+        await a.writer.flush()
+        assert a.writer.chain.chain == "chain-one-000002"
+        assert "the audit chain cannot be extended" in caplog.text
+        faults = (await verify(a.store)).faults
+        assert [fault.chain for fault in faults] == ["chain-one-000001"]
 
 
 async def test_a_head_that_is_damaged_while_its_node_runs_stops_nothing() -> None:

@@ -165,10 +165,12 @@ async def _export(opened: _Open, from_ms: int, form: str, out: TextIO) -> None:
             out.write(stored.decode() + "\n")
 
 
-_COLUMNS = (
+# A chain of rows has a column, so that of the principals has another name than in JSON.
+COLUMNS = (
     *("chain", "n", "time", "kind", "who", "token", "tenant", "source", "agent", "operation"),
     *("binding", "task_id", "context_id", "id", "outcome", "reason", "ran_ms", "took_ms"),
-    *("bytes_in", "count", "action", "subject", "detail", "question", "recovered_from", "hash"),
+    *("bytes_in", "count", "action", "subject", "detail", "question", "recovered_from"),
+    *("asked_by", "acts_for", "is_follow_up", "hash"),
 )
 
 
@@ -176,10 +178,15 @@ async def _export_csv(found: AsyncIterator[tuple[str, "Line", bytes]], out: Text
     from trunkline.model.timestamps import format_timestamp
 
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    writer.writerow(COLUMNS)
     async for chain, line, _ in found:
-        known = {"chain": chain, "time": format_timestamp(line.at_ms)}
-        cells = [known.get(name) or getattr(line, name, "") for name in _COLUMNS]
+        known = {
+            "chain": chain,
+            "time": format_timestamp(line.at_ms),
+            "acts_for": " ".join(line.chain),
+            "is_follow_up": "true" if line.is_follow_up else "",
+        }
+        cells = [known[name] if name in known else getattr(line, name) for name in COLUMNS]
         writer.writerow([_cell(cell) for cell in cells])
 
 
@@ -214,6 +221,8 @@ def text_of(line: "Line") -> str:
     parts = [format_timestamp(line.at_ms), line.kind, who]
     if line.token:
         parts.append(f"({line.token})")
+    if line.asked_by:
+        parts.append(f"asked by {line.asked_by}")
     parts += [each for each in (line.agent, line.operation, line.action, line.subject) if each]
     if line.task_id:
         parts.append(f"task {line.task_id}")

@@ -23,6 +23,8 @@ SEGMENT: Final = "audit.1"
 # Rows that were committed with a task or a change and are not in a chain yet; the scope is the
 # chain of the node that admitted them.
 OUTBOX: Final = "audit-attempt.1"
+# A chain that another node closed: its open attempts have no outcome yet. The id is the chain.
+GONE: Final = "audit-gone.1"
 TIP: Final = Key("audit-tip.1", "", "")
 
 MAX_SEGMENT_ROWS: Final = 256
@@ -42,6 +44,8 @@ class Head(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"
     hash_before_first: str
     # When its node stopped, or another one found that it is gone; 0 while it writes.
     closed_ms: int = 0
+    # Whether another node closed it: outcomes that its node had in memory are not written.
+    is_abandoned: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -67,6 +71,12 @@ def closed_at(head: Head, now_ms: int) -> Head:
     return msgspec.structs.replace(head, closed_ms=max(now_ms, 1))
 
 
+def closing(head: Head, *, expected: int, now_ms: int) -> tuple[Put, Put]:
+    """The changes that close the chain of a node that is gone."""
+    closed = msgspec.structs.replace(closed_at(head, now_ms), is_abandoned=True)
+    return put_head(closed, expected=expected), Put(key=Key(GONE, "", head.chain))
+
+
 def head_key(chain: str) -> Key:
     return Key(HEAD, "", chain)
 
@@ -82,14 +92,6 @@ def put_tip(chain: str, *, expected: int) -> Put:
 def head_of(record: Record) -> Head:
     """Raises Damaged."""
     return _decode(_unsealed(record.body))
-
-
-def is_open(record: Record | None) -> bool:
-    """Whether a head is there, whole, and that of a node that writes."""
-    try:
-        return record is not None and head_of(record).is_open
-    except Damaged:
-        return False
 
 
 def tip_of(record: Record | None) -> str:

@@ -2,7 +2,8 @@
 
 A node that shares its store renews a record while it lives. When the time of that record comes, due
 work of any node closes the chain; the rows that the node left in the outbox then go into the chain
-of the node that finds them first. In a store of one process, all other chains are closed at the
+of the node that finds them first, and so does the outcome `interrupted` of each attempt without
+one. In a store of one process, all other chains are closed at the
 start. Rows of the outbox of an agent's own store may come later, so every node keeps looking.
 """
 
@@ -14,15 +15,15 @@ from msgspec.structs import replace
 
 from trunkline.background import BackgroundTasks
 from trunkline.hub.audit_chain import (
+    GONE,
     HEAD,
     OUTBOX,
     SEGMENT,
     Damaged,
     Head,
-    closed_at,
+    closing,
     head_key,
     head_of,
-    is_open,
     put_head,
 )
 from trunkline.hub.audit_rows import BrokenLine, read_line
@@ -95,7 +96,8 @@ class AuditKeeper:
                     await self._sign()
                 if ticks % _SWEEP_TICKS == 0:
                     await self.sweep()
-                if ticks % _RETENTION_TICKS == 0:
+                # Soon after the start as well: a gateway may be restarted every hour.
+                if ticks % _RETENTION_TICKS == 1:
                     await self.forget_old()
             except StoreError:
                 # The writer logs a store that is away, and the next round tries again.
@@ -115,22 +117,27 @@ class AuditKeeper:
             return (Defer(key=sign.key, in_ms=DEAD_AFTER_MS // 10, expected=sign.version),)
         if chain == self._writer.chain.chain:
             return (Put(key=sign.key, due_in_ms=DEAD_AFTER_MS),)
-        record = await self._store.record(head_key(chain))
-        if record is None or not is_open(record):
+        version, head = await self._head(chain)
+        if head is None or not head.is_open:
             return ()
-        head = head_of(record)
         _log.warning("the audit chain of a node that is gone is closed", extra={"chain": chain})
-        return (put_head(closed_at(head, self._clock.now_ms()), expected=record.version),)
+        return closing(head, expected=version, now_ms=self._clock.now_ms())
 
     async def _close_others(self) -> None:
         """No other process has the store, so the nodes of all other chains are gone."""
         async for record, head in heads(self._store):
             if head.is_open and head.chain != self._writer.chain.chain:
-                closed = closed_at(head, self._clock.now_ms())
-                await self._store.change(put_head(closed, expected=record.version))
+                now_ms = self._clock.now_ms()
+                await self._store.change(*closing(head, expected=record.version, now_ms=now_ms))
 
     async def sweep(self) -> None:
-        """Take over the outboxes of chains that are closed. Raises StoreError."""
+        """Take over what the nodes of closed chains have left. Raises StoreError."""
+        await self._sweep_outboxes()
+        for gone in await self._store.records(GONE, scope="", limit=_PAGE):
+            await self._writer.interrupt(gone.key.id)
+            await self._store.change(Delete(key=gone.key))
+
+    async def _sweep_outboxes(self) -> None:
         after: Key | None = None
         while True:
             found = await self._store.records(OUTBOX, after=after, limit=1)
@@ -139,13 +146,25 @@ class AuditKeeper:
             chain = found[0].key.scope
             # The next outbox, whatever this one holds.
             after = Key(OUTBOX, chain, _LAST_ID)
-            if chain != self._writer.chain.chain and await self._is_gone(chain):
-                count = await self._writer.adopt(chain)
+            _, head = await self._head(chain)
+            if chain == self._writer.chain.chain or (head is not None and head.is_open):
+                continue
+            is_abandoned = head is None or head.is_abandoned
+            count = await self._writer.adopt(chain, is_abandoned=is_abandoned)
+            if count:
                 extra = {"chain": chain, "rows": count}
                 _log.info("audit rows of a node that is gone are taken over", extra=extra)
 
-    async def _is_gone(self, chain: str) -> bool:
-        return not is_open(await self._store.record(head_key(chain)))
+    async def _head(self, chain: str) -> tuple[int, Head | None]:
+        """The version of the head of a chain, and the head; None for one that is gone or damaged.
+        Raises StoreError."""
+        record = await self._store.record(head_key(chain))
+        if record is None:
+            return 0, None
+        try:
+            return record.version, head_of(record)
+        except Damaged:
+            return record.version, None
 
     async def forget_old(self) -> None:
         """Delete the segments whose rows are all too old, from the start of each chain. The head
@@ -177,13 +196,14 @@ class AuditKeeper:
         deletes: list[Delete] = []
         found = await self._store.records(SEGMENT, scope=head.chain, limit=_PAGE)
         for record in found:
-            lines = record.body.split(b"\n")
             try:
-                last = read_line(lines[-1])
+                rows = [read_line(line) for line in record.body.split(b"\n")]
             except BrokenLine:
                 # Damage stays, for `verify` to find.
                 break
-            if last.at_ms >= before_ms or last.n > head.last:
+            # Rows are in the order of their commits: one that a node left long ago may be the last.
+            last, newest_ms = rows[-1], max([row.at_ms for row in rows])
+            if newest_ms >= before_ms or last.n > head.last:
                 break
             deletes.append(Delete(key=record.key, expected=record.version))
             head = replace(head, first=last.n + 1, hash_before_first=last.hash)

@@ -134,15 +134,25 @@ class _Verification:
                 self._note("no later chain names it", head.chain)
 
     async def _check_chain(self, head: Head) -> None:
+        counted = self._rows
         try:
             await self._follow(head)
         except _Broken as fault:
-            again = await self._records.record(head_key(head.chain))
-            if again is not None and head_of(again).first != head.first:
+            again = await self._head_now(head.chain)
+            if again is not None and again.first != head.first:
                 # Retention has shortened the chain meanwhile.
-                await self._check_chain(head_of(again))
+                self._rows = counted
+                await self._check_chain(again)
                 return
             self._note(fault.what, head.chain, fault.number)
+
+    async def _head_now(self, chain: str) -> Head | None:
+        """The head as it is by now; None for one that is gone or damaged."""
+        record = await self._records.record(head_key(chain))
+        try:
+            return None if record is None else head_of(record)
+        except Damaged:
+            return None
 
     async def _follow(self, head: Head) -> None:
         before, number = head.hash_before_first, head.first
@@ -171,9 +181,9 @@ class _Verification:
 
     async def _check_behind(self, head: Head, record: Record) -> None:
         """A row behind the end is one that was written meanwhile, or was put there."""
-        again = await self._records.record(head_key(head.chain))
-        last = head.last if again is None else head_of(again).last
-        if int(record.key.id) > last:
+        again = await self._head_now(head.chain)
+        # Ids of segments have one length, so they compare like their numbers.
+        if record.key.id > segment_id((again or head).last):
             raise _Broken("there are rows behind the end of the chain", head.last + 1)
 
     async def _check_scopes(self) -> None:

@@ -17,18 +17,18 @@ from collections.abc import Iterable
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.background import BackgroundTasks
+from trunkline.hub.audit_batch import Batch, Ended, Place
 from trunkline.hub.audit_chain import OUTBOX, Head
-from trunkline.hub.audit_rows import INTERRUPTED, Row, encode_row, recovered
+from trunkline.hub.audit_rows import Row, encode_row
 from trunkline.hub.chain_writer import ChainWriter
-from trunkline.hub.inbound_days import Day, day_key, day_number, decode_day, put_day
+from trunkline.hub.inbound_days import DAY, Day, day_key, day_number, decode_day, put_day
 from trunkline.hub.refusal_counts import RefusalCounts
 from trunkline.model.errors import StoreError
 from trunkline.ports.clock import Clock
-from trunkline.ports.records import Change, Delete, Key, Put, Record
+from trunkline.ports.records import Change, Key, Put, Record
 from trunkline.ports.store import Store
 
 _log = logging.getLogger("trunkline.audit")
@@ -44,32 +44,7 @@ HOLD_S: Final = 15.0
 RETRY_S: Final = 1.0
 _MAX_DAYS: Final = 4096
 
-# Agent and day.
-_Place = tuple[str, int]
 _decode_row = msgspec.json.Decoder(Row).decode
-
-
-class Ended(Struct, frozen=True, kw_only=True, gc=False):
-    """The end of a turn that was admitted."""
-
-    row: Row
-    # When the message was admitted: the day that it counts for.
-    admitted_ms: int
-    # By the monotonic clock.
-    ended_at: float
-
-
-class _Batch(Struct, eq=False):
-    bodies: list[bytes] = []
-    changes: list[Change] = []
-    # Whether it has all records of the outbox.
-    is_last: bool = True
-    # How many of the waiting rows and of the lost ones it takes.
-    waiting: int = 0
-    lost: int = 0
-    # Outcomes whose attempt is not there yet, by the id of the attempt.
-    held: dict[str, Ended] = {}
-    days: dict[_Place, Day] = {}
 
 
 class AuditWriter:
@@ -87,8 +62,8 @@ class AuditWriter:
         self._counter = 0
         self._counts = RefusalCounts()
         # What this chain has written of the days it changed last.
-        self._days: dict[_Place, Day] = {}
-        self._unsettled: _Batch | None = None
+        self._days: dict[Place, Day] = {}
+        self._unsettled: Batch | None = None
         self._lock = asyncio.Lock()
         self._woken = asyncio.Event()
         self._full = asyncio.Event()
@@ -147,11 +122,13 @@ class AuditWriter:
 
     def refuse(self, row: Row) -> None:
         """Write a refusal, unless its source has too many of them."""
-        for each in self._counts.take(row):
+        for each in self._counts.take(row, self._clock.now_ms()):
             self.add(each)
 
     def tick(self) -> None:
-        """Write the refusals of the last minute that were counted."""
+        """Write the refusals of the last minute that were counted, and look for rows that came into
+        the outbox late: those of an agent with a store of its own."""
+        self._woken.set()
         for each in self._counts.due(self._clock.now_ms()):
             self.add(each)
 
@@ -213,9 +190,9 @@ class AuditWriter:
             while await self._write_batch():
                 pass
 
-    async def adopt(self, chain: str) -> int:
-        """Take over what a node that is gone has left in the outbox. Returns how many rows. Raises
-        StoreError."""
+    async def adopt(self, chain: str, *, is_abandoned: bool) -> int:
+        """Take over what the node of a closed chain has left in the outbox. Returns how many rows.
+        Raises StoreError."""
         count = 0
         while True:
             async with self._lock:
@@ -223,18 +200,29 @@ class AuditWriter:
                 left = await self.chain.store.records(OUTBOX, scope=chain, limit=MAX_BATCH)
                 if not left:
                     return count
-                batch = _Batch()
+                batch = Batch(self._days)
                 rows = [self._row(record) for record in left]
                 await self._load_days(_places(rows))
+                now_ms = self._clock.now_ms()
                 for record, row in zip(left, rows, strict=True):
-                    batch.bodies.append(recovered(_body(record, row), chain))
-                    batch.changes.append(Delete(key=record.key, expected=record.version))
-                    if row.kind == "attempt":
-                        day = self._day(batch, row.agent, row.at_ms)
-                        day.attempt(row)
-                        day.end(_interrupted(row))
+                    batch.take_over(record, row, chain, now_ms, is_abandoned=is_abandoned)
                 if await self._commit(batch):
                     count += len(left)
+
+    async def interrupt(self, chain: str) -> None:
+        """Write the outcome of each attempt in the chain of a node that is gone. Raises
+        StoreError."""
+        while True:
+            async with self._lock:
+                await self._settle()
+                found = await self.chain.store.records(DAY, tag=chain, limit=1)
+                if not found:
+                    return
+                ((record,), batch) = found, Batch(self._days)
+                day, now_ms = _day_of(record), self._clock.now_ms()
+                batch.interrupt(day, record.key.scope, chain, now_ms)
+                batch.changes.append(put_day(record.key, day, expected=record.version))
+                await self._commit(batch)
 
     async def prune(self, shorter: Head, *deletes: Change) -> Head:
         """Let the chain begin where `shorter` does. Raises RecordConflict and StoreError."""
@@ -276,49 +264,31 @@ class AuditWriter:
         """Write one batch. Returns whether there may be more."""
         scope = self.chain.chain
         records = await self.chain.store.records(OUTBOX, scope=scope, limit=MAX_BATCH)
-        batch = _Batch(is_last=len(records) < MAX_BATCH)
+        batch = Batch(self._days, is_last=len(records) < MAX_BATCH)
         rows = [self._row(record) for record in records]
         waiting = [self._waiting[index] for index in range(min(MAX_BATCH, len(self._waiting)))]
         await self._load_days({*_places(rows), *_places(waiting), *_places(self._held.values())})
         for record, row in zip(records, rows, strict=True):
-            batch.bodies.append(_body(record, row))
-            batch.changes.append(Delete(key=record.key, expected=record.version))
-            if row.kind == "attempt":
-                self._day(batch, row.agent, row.at_ms).attempt(row)
+            batch.take(record, row)
         batch.waiting = len(waiting)
         # Those that were held came first.
         for ended in self._held.values():
-            self._end(batch, ended)
+            batch.end(ended)
         for each in waiting:
             if isinstance(each, Ended):
-                self._end(batch, each)
+                batch.end(each)
             else:
-                self._add_row(batch, each)
+                batch.add(each)
         if self._lost:
             batch.lost = self._lost
-            row = Row(kind="lost", at_ms=self._lost_since_ms, count=self._lost)
-            batch.bodies.append(encode_row(row))
+            batch.add(Row(kind="lost", at_ms=self._lost_since_ms, count=self._lost))
         if not batch.bodies:
             self._done(batch)
             return False
         is_written = await self._commit(batch)
         return not is_written or not batch.is_last or len(waiting) == MAX_BATCH
 
-    def _end(self, batch: _Batch, ended: Ended) -> None:
-        row = ended.row
-        day = self._day(batch, row.agent, ended.admitted_ms)
-        if row.id in day.open:
-            day.end(row)
-            batch.bodies.append(encode_row(row))
-        else:
-            batch.held[row.id] = ended
-
-    def _add_row(self, batch: _Batch, row: Row) -> None:
-        if row.kind == "refusal" and row.agent:
-            self._day(batch, row.agent, row.at_ms).refuse(row)
-        batch.bodies.append(encode_row(row))
-
-    async def _commit(self, batch: _Batch) -> bool:
+    async def _commit(self, batch: Batch) -> bool:
         chain = self.chain.chain
         days = [
             put_day(day_key(agent, number, chain), day)
@@ -338,7 +308,7 @@ class AuditWriter:
             self._days.clear()
         return is_written
 
-    def _done(self, batch: _Batch) -> None:
+    def _done(self, batch: Batch) -> None:
         """The batch is committed, or had nothing to commit."""
         if batch.is_last:
             self._put_before, self._put = self._put, {}
@@ -363,41 +333,26 @@ class AuditWriter:
             detail = "a record of the outbox was damaged"
             return Row(kind="lost", at_ms=self._clock.now_ms(), detail=detail)
 
-    async def _load_days(self, places: Iterable[_Place]) -> None:
+    async def _load_days(self, places: Iterable[Place]) -> None:
         """Read what this chain has written of these days."""
         for agent, number in places:
             if (agent, number) not in self._days:
                 key = day_key(agent, number, self.chain.chain)
                 self._days[agent, number] = _day_of(await self.chain.store.record(key))
 
-    def _day(self, batch: _Batch, agent: str, at_ms: int) -> Day:
-        place = (agent, day_number(at_ms))
-        day = batch.days.get(place)
-        if day is None:
-            day = batch.days[place] = self._days[place]
-        return day
-
 
 async def _set(event: asyncio.Event) -> None:
     await event.wait()
 
 
-def _body(record: Record, row: Row) -> bytes:
-    return encode_row(row) if row.kind == "lost" else record.body
-
-
-def _places(rows: Iterable[Row | Ended]) -> set[_Place]:
-    found: set[_Place] = set()
+def _places(rows: Iterable[Row | Ended]) -> set[Place]:
+    found: set[Place] = set()
     for each in rows:
         if isinstance(each, Ended):
             found.add((each.row.agent, day_number(each.admitted_ms)))
         elif each.agent:
             found.add((each.agent, day_number(each.at_ms)))
     return found
-
-
-def _interrupted(row: Row) -> Row:
-    return Row(kind="outcome", at_ms=row.at_ms, id=row.id, outcome=INTERRUPTED)
 
 
 def _day_of(record: Record | None) -> Day:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trunkline.hub.audit_chain import (
+    SEGMENT,
     TIP,
     Damaged,
     Head,
@@ -20,11 +21,12 @@ from trunkline.hub.audit_chain import (
     head_of,
     put_head,
     put_tip,
+    segment_id,
     tip_of,
 )
 from trunkline.model.errors import RecordConflict, StoreError
 from trunkline.ports.clock import Clock, Ids
-from trunkline.ports.records import Change, Record
+from trunkline.ports.records import Change, Key, Record
 from trunkline.ports.store import Store
 
 _log = logging.getLogger("trunkline.audit")
@@ -33,8 +35,6 @@ _log = logging.getLogger("trunkline.audit")
 DAMAGED: Final = "(damaged)"
 # Other nodes may begin a chain at the same time.
 _ATTEMPTS = 50
-# An open chain that refuses that many appends has been tampered with, and a new one is begun.
-_MAX_CONFLICTS = 3
 
 
 class ChainWriter:
@@ -48,7 +48,6 @@ class ChainWriter:
         self._version = 0
         # The head that a change would have made whose outcome is not known.
         self._unsure: Head | None = None
-        self._conflicts = 0
 
     @property
     def head(self) -> Head:
@@ -93,7 +92,6 @@ class ChainWriter:
         except StoreError:
             self._unsure = head
             raise
-        self._conflicts = 0
         self._head, self._version = head, self._version + 1
         return True
 
@@ -128,25 +126,34 @@ class ChainWriter:
     async def _give_way(self, error: RecordConflict) -> None:
         """A record was not what this writer expected: mostly another node took this one for dead,
         closed its chain and took over its rows."""
+        chain = self.chain
         await self._reread()
-        self._conflicts += 1
+        if self.chain != chain:
+            return
         if not self.head.is_open:
             _log.warning(
                 "another node took this one for dead, so the audit goes on in a new chain",
                 extra={"chain": self.chain},
             )
             await self._begin_anew()
-        elif self._conflicts >= _MAX_CONFLICTS:
+        elif await self._has_rows_behind():
             _log.error(
                 "the audit chain cannot be extended, so a new one is begun; run "
                 "'trunkline audit verify'",
                 extra={"chain": self.chain, "reason": error.message},
             )
             await self._begin_anew()
+        # Else another node has changed one of the other records first, such as a row that both took
+        # over.
+
+    async def _has_rows_behind(self) -> bool:
+        """Whether there are rows behind the end of the chain, which only a person can have put
+        there."""
+        end = Key(SEGMENT, self.chain, segment_id(self.head.last))
+        return bool(await self.store.records(SEGMENT, scope=self.chain, after=end, limit=1))
 
     async def _begin_anew(self) -> None:
         self.chain = self._ids.new()
-        self._conflicts = 0
         await self.begin(self.store)
 
     async def _reread(self) -> None:

@@ -3,7 +3,6 @@
 import msgspec
 from msgspec import Struct
 
-from trunkline.hub.audit_chain import head_key, is_open
 from trunkline.hub.inbound_days import (
     DAY,
     DAY_MS,
@@ -11,7 +10,6 @@ from trunkline.hub.inbound_days import (
     Day,
     Seen,
     added_up,
-    chain_of_day,
     date_of,
     day_number,
     decode_day,
@@ -107,27 +105,14 @@ class Inbound:
     async def _days(self, agent: str, first: int) -> list[Day]:
         assert self.store is not None, "the hub is not open"
         found: list[Day] = []
-        writing: dict[str, bool] = {}
         # The id of a day is its date and a chain, so a date alone comes before all of them.
         after = Key(DAY, agent, date_of(first))
         while True:
             page = await self.store.records(DAY, scope=agent, after=after, limit=_PAGE)
-            for record in page:
-                day = _decoded(record)
-                if day.open:
-                    chain = chain_of_day(record.key)
-                    if chain not in writing:
-                        writing[chain] = await self._is_open(chain)
-                    if not writing[chain]:
-                        day.recent += day.interrupted()
-                found.append(day)
+            found += [_decoded(record) for record in page]
             if len(page) < _PAGE:
                 return found
             after = page[-1].key
-
-    async def _is_open(self, chain: str) -> bool:
-        assert self.store is not None
-        return is_open(await self.store.record(head_key(chain)))
 
 
 def login_of(who: str) -> str:
@@ -140,7 +125,7 @@ def login_of(who: str) -> str:
 def _recent(seen: Seen) -> RecentCall:
     return RecentCall(
         ts=format_timestamp(seen.at_ms),
-        asker_login=login_of(seen.who),
+        asker_login=login_of(seen.asker),
         ok=seen.is_ok,
         latency_ms=seen.took_ms,
         question=seen.question or None,

@@ -10,8 +10,9 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from trunkline.hub.audit_rows import INTERRUPTED, OK, Row
+from trunkline.hub.audit_rows import OK, Row
 from trunkline.ports.records import Key, Put
 
 # The scope is the handle of the agent, the id is the day and the chain.
@@ -42,6 +43,13 @@ class Seen(Struct, frozen=True, array_like=True, gc=False):
     is_ok: bool = False
     took_ms: int | None = None
     reason: str = ""
+    # The agent that asked in the name of `who`.
+    asked_by: str = ""
+
+    @property
+    def asker(self) -> str:
+        """Who asked, for the report: an agent that asks in the name of a caller is the asker."""
+        return self.asked_by or self.who
 
 
 class Day(Struct, omit_defaults=True):
@@ -56,8 +64,8 @@ class Day(Struct, omit_defaults=True):
     open: dict[str, Seen] = {}
 
     def attempt(self, row: Row) -> None:
-        self._ask(_asker(row), row.at_ms, 1)
-        self.open[row.id] = Seen(row.at_ms, _asker(row), row.task_id, row.question)
+        seen = self.open[row.id] = _seen(row)
+        self._ask(seen.asker, row.at_ms, 1)
 
     def end(self, row: Row) -> None:
         """The outcome of an attempt that is open."""
@@ -67,26 +75,14 @@ class Day(Struct, omit_defaults=True):
         if row.took_ms is not None:
             self.took_total_ms += row.took_ms
             self.took_count += 1
-        self._list(
-            Seen(
-                seen.at_ms,
-                seen.who,
-                seen.task_id,
-                seen.question,
-                is_ok,
-                row.took_ms,
-                "" if is_ok else row.reason or row.outcome,
-            )
-        )
+        reason = "" if is_ok else row.reason or row.outcome
+        self._list(replace(seen, is_ok=is_ok, took_ms=row.took_ms, reason=reason))
 
     def refuse(self, row: Row) -> None:
-        self._ask(_asker(row), row.at_ms, row.count)
+        seen = _seen(row)
+        self._ask(seen.asker, row.at_ms, row.count)
         self.denied += row.count
-        self._list(Seen(row.at_ms, _asker(row), row.task_id, row.question, reason=row.reason))
-
-    def interrupted(self) -> list[Seen]:
-        """The open attempts of a node that is gone."""
-        return [msgspec.structs.replace(seen, reason=INTERRUPTED) for seen in self.open.values()]
+        self._list(seen)
 
     def _ask(self, who: str, at_ms: int, count: int) -> None:
         self.total += count
@@ -120,12 +116,16 @@ def day_key(agent: str, number: int, chain: str) -> Key:
     return Key(DAY, agent, f"{date_of(number)}/{chain}")
 
 
-def put_day(key: Key, day: Day) -> Put:
-    return Put(key=key, body=_encode(day), due_in_ms=KEPT_MS)
-
-
-def chain_of_day(key: Key) -> str:
-    return key.id.partition("/")[2]
+def put_day(key: Key, day: Day, *, expected: int | None = None) -> Put:
+    """A day with open attempts has the tag of its chain, to be found when the node is gone."""
+    chain = key.id.partition("/")[2]
+    return Put(
+        key=key,
+        body=_encode(day),
+        due_in_ms=KEPT_MS,
+        tags=(chain,) if day.open else (),
+        expected=expected,
+    )
 
 
 def added_up(days: Iterable[Day]) -> Day:
@@ -147,6 +147,7 @@ def added_up(days: Iterable[Day]) -> Day:
     return total
 
 
-def _asker(row: Row) -> str:
-    """Who asked, for the report: an agent that asks in the name of a caller is the asker."""
-    return row.asked_by or row.who
+def _seen(row: Row) -> Seen:
+    return Seen(
+        row.at_ms, row.who, row.task_id, row.question, reason=row.reason, asked_by=row.asked_by
+    )

@@ -7,8 +7,8 @@ from typing import Final
 from trunkline.model.values import Part
 
 MAX_CHARS: Final = 500
-# A secret that the cut would halve must be seen whole.
-_LOOK_CHARS: Final = MAX_CHARS + 300
+# A secret that the cut would halve must be seen whole. The longest that has an end is in a URL.
+_LOOK_CHARS: Final = MAX_CHARS + 320
 MARK: Final = "[redacted]"
 MAX_WILDCARDS: Final = 2
 
@@ -22,10 +22,15 @@ _SECRETS = (
     r"\b(?:ghp|gho|ghu|ghs|ghr|glpat|github_pat|xoxb|xoxp|xoxa)[-_][A-Za-z0-9_-]{10,}",
     r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
     r"(?i:\bbearer\s+[A-Za-z0-9._~+/=-]{8,})",
-    r"(?i:\b(?:password|passwd|secret|token|api[_-]?key)\b\s{0,3}[:=]\s{0,3}\S+)",
+    r"(?i:\bauthorization[\"']{0,2}\s{0,3}:\s{0,3}[\"']?[A-Za-z]{1,20}\s+\S+)",
+    # Also as a part of a name, such as `DB_PASSWORD=` and `clientSecret:`, and in quotes, as in
+    # JSON. A text in quotes is hidden to its end.
+    r"(?i:passphrase|passwor[dt]|passwd|pwd|secret|credential|token|(?:api|access|private)[_-]?key)"
+    r"(?:[_-]\w{0,30}|[A-Z]\w{0,30}|s)?[\"']{0,2}\s{0,3}[:=]\s{0,3}(?:\"[^\"]*\"?|'[^']*'?|\S+)",
+    r"(?i:\b(?:passphrase|passwor[dt]|passwd|pwd)\s{1,3}is\s{1,3}\S+)",
     r"://[^\s/:@]{1,100}:[^\s/@]{1,200}@",
     r"\b[A-Za-z0-9_-]{40,}\b",
-    r"[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,5}",
+    r"[\w.%+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,5}",
 )
 
 
@@ -43,8 +48,17 @@ class Redaction:
                 text += (" " if text else "") + part.text[:_LOOK_CHARS]
             if len(text) >= _LOOK_CHARS:
                 break
-        hidden = self._pattern.sub(MARK, text[:_LOOK_CHARS])
-        return hidden if len(hidden) <= MAX_CHARS else hidden[: MAX_CHARS - 1] + "…"
+        shown, at = "", 0
+        # What is behind the cut stays there, however much before it is hidden: the end of what is
+        # looked at may halve a secret.
+        for found in self._pattern.finditer(text[:_LOOK_CHARS]):
+            if found.start() >= MAX_CHARS:
+                break
+            shown += text[at : found.start()] + MARK
+            at = found.end()
+        shown += text[at:MAX_CHARS]
+        is_whole = len(text) <= max(at, MAX_CHARS) and len(shown) <= MAX_CHARS
+        return shown if is_whole else shown[: MAX_CHARS - 1] + "…"
 
 
 def _of_text(text: str) -> str:

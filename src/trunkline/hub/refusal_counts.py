@@ -25,10 +25,11 @@ class RefusalCounts:
         self._listed: dict[tuple[str, str], int] = {}
         self._groups: dict[tuple[str, str, str, str], Row] = {}
 
-    def take(self, row: Row) -> list[Row]:
+    def take(self, row: Row, now_ms: int) -> list[Row]:
         """The rows to write now: those of a minute that is over, and this one unless it is only
-        counted."""
-        due = self.due(row.at_ms)
+        counted. A message may have come in an earlier minute and waited until now: it counts for
+        this one, or the minutes of a busy gateway would begin again and again."""
+        due = self.due(now_ms)
         source = (row.who, row.source)
         if source not in self._listed and len(self._listed) >= MAX_SOURCES:
             source = (OTHERS, "")
@@ -76,4 +77,6 @@ class RefusalCounts:
                 reason=row.reason,
             )
         else:
-            self._groups[group] = replace(counted, count=counted.count + 1)
+            # Several credentials of one caller may be refused together.
+            token = counted.token if counted.token == row.token else ""
+            self._groups[group] = replace(counted, count=counted.count + 1, token=token)

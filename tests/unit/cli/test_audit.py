@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from trunkline.cli.audit import since_ms
+from trunkline.cli.audit import COLUMNS, since_ms
 from trunkline.cli.commands import app
-from trunkline.hub.audit_rows import Row, encode_row
+from trunkline.hub.audit_rows import Line, Row, encode_row
 from trunkline.hub.chain_writer import ChainWriter
 from trunkline.model.errors import ConfigError
 from trunkline.model.timestamps import parse_timestamp
@@ -36,7 +36,15 @@ ATTEMPT = Row(
     question="what is\nthis?",
 )
 OUTCOME = Row(
-    kind="outcome", at_ms=NOON_MS + 7, id="a1", who="user:alice", outcome="ok", ran_ms=0, took_ms=7
+    kind="outcome",
+    at_ms=NOON_MS + 7,
+    id="a1",
+    who="user:alice",
+    outcome="ok",
+    ran_ms=0,
+    took_ms=7,
+    asked_by="acme/helper",
+    chain=("user:carol", "user:bob"),
 )
 REFUSAL = Row(
     kind="refusal",
@@ -58,7 +66,7 @@ CHANGE = Row(
 TAIL = """\
 2026-01-31T12:00:00.000Z attempt user:alice (tok_1) acme/echo SendMessage task task-1 \
 “what is this?”
-2026-01-31T12:00:00.007Z outcome user:alice ok 7 ms
+2026-01-31T12:00:00.007Z outcome user:alice asked by acme/helper ok 7 ms
 2026-01-31T13:00:00.000Z refusal 192.0.2.7 acme/echo unauthenticated ×3
 2026-01-31T14:00:00.000Z change @operator hub.user.add =user:bob -1 day \
 recovered from chain chain-9
@@ -172,6 +180,12 @@ def test_an_export_can_begin_at_a_time(filled: Shell) -> None:
     )
 
 
+def test_a_table_has_a_column_for_every_member_of_a_row() -> None:
+    members = {"time" if name == "at_ms" else name for name in Line.__struct_fields__}
+    # A chain of principals; `chain` is that of the rows.
+    assert members | {"acts_for"} == set(COLUMNS)
+
+
 def test_an_export_as_a_table_is_no_program_for_spreadsheets(filled: Shell) -> None:
     done = filled.audit("export", "--format", "csv")
     assert done.exit_code == 0
@@ -194,6 +208,7 @@ def test_an_export_as_a_table_is_no_program_for_spreadsheets(filled: Shell) -> N
         "'=user:bob",
         "'-1 day",
     )
+    assert (rows[1]["asked_by"], rows[1]["acts_for"]) == ("acme/helper", "user:carol user:bob")
     hashes = [row["hash"] for row in filled.lines("export")]
     assert [row["hash"] for row in rows] == hashes
 

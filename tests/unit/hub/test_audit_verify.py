@@ -72,10 +72,13 @@ async def body(store: Store, key: Key) -> bytes:
     return record.body
 
 
-async def lines(store: Store, change: Callable[[list[bytes]], object]) -> None:
-    changed = (await body(store, segment())).split(b"\n")
+async def lines(
+    store: Store, change: Callable[[list[bytes]], object], *, chain: str = "chain-1"
+) -> None:
+    key = segment(chain)
+    changed = (await body(store, key)).split(b"\n")
     change(changed)
-    await store.change(Put(key=segment(), body=b"\n".join(changed)))
+    await store.change(Put(key=key, body=b"\n".join(changed)))
 
 
 async def faults(store: Store) -> list[tuple[str, int, str]]:
@@ -181,6 +184,26 @@ async def test_rows_that_were_put_behind_the_end_are_found() -> None:
     _, puts = extended(await head(store, "chain-1"), [encode_row(Row(kind="change", at_ms=1))])
     await store.change(*puts)
     assert await faults(store) == [("chain-1", 61, "there are rows behind the end of the chain")]
+
+
+async def test_rows_of_another_name_behind_the_end_are_found() -> None:
+    store = await stored()
+    await store.change(Put(key=Key(SEGMENT, "chain-1", "later"), body=b"x"))
+    assert await faults(store) == [("chain-1", 61, "there are rows behind the end of the chain")]
+
+
+@pytest.mark.parametrize("change", ["damage", "remove"])
+async def test_a_head_that_changes_while_its_chain_is_checked_stops_no_check(change: str) -> None:
+    store = await stored(chains=1)
+    await lines(store, lambda all_: all_.pop(4), chain="chain-0")
+    key = head_key("chain-0")
+
+    async def meanwhile() -> None:
+        await store.change(Put(key=key, body=b"damaged") if change == "damage" else Delete(key=key))
+
+    # The tip and the heads are read before, so this comes while the rows are.
+    found = await verify(Behind(store, 3, meanwhile))
+    assert [(fault.chain, fault.number) for fault in found.faults] == [("chain-0", 25)]
 
 
 async def test_rows_without_a_head_are_found() -> None:
