@@ -13,6 +13,7 @@ from trunkline.engine.agent_calls import CallLimits, CallPolicy
 from trunkline.engine.routes import Route
 from trunkline.model.calls import (
     Caller,
+    CancelTaskRequest,
     GetTaskRequest,
     SendMessageConfiguration,
     SendMessageRequest,
@@ -55,12 +56,14 @@ class CallWorld:
         limits: CallLimits | None = None,
         policies: Mapping[str, CallPolicy] | None = None,
         routes: Sequence[Route] = (),
+        skills: Mapping[str, tuple[str, ...]] | None = None,
         node: str = "id",
     ) -> None:
         self.clock = clock or FakeClock()
         self.store = store if store is not None else MemoryStore(self.clock)
         self.limits = limits or CallLimits()
         self.policies = {f"acme/{slug}": policy for slug, policy in (policies or {}).items()}
+        self.skills = skills or {}
         self.audit: list[tuple[str, str, str]] = []
         ids = SequentialIds(node)
         self.routing = Routing(
@@ -77,7 +80,10 @@ class CallWorld:
             store=self.store,
             clock=self.clock,
             ids=ids,
-            agents=[self._published(slug, fn) for slug, fn in functions.items()],
+            agents=[
+                *(self._published(slug, fn) for slug, fn in functions.items()),
+                *self.routing.agents,
+            ],
             main=own,
             participants=self.routing.rejoins(own),
             watchers=self.routing.watchers(own),
@@ -131,9 +137,11 @@ class CallWorld:
                 service=runtime.service,
                 sessions=runtime.sessions,
                 queued_replies=runtime.queued_replies,
+                skills=self.skills.get(each.handle, ()),
             )
             for runtime in self.runtimes
             for each in runtime.agents.values()
+            if each not in self.routing.agents
         ]
 
     def policy_of(self, handle: str) -> CallPolicy:
@@ -186,6 +194,12 @@ class CallWorld:
         assert found is not None
         caller = Caller(principal=principal)
         return _decode(await found.service.get(found.agent, caller, GetTaskRequest(id=task_id)))
+
+    async def cancel(self, slug: str, task_id: str, principal: Principal = ALICE) -> None:
+        found = self.callee(slug)
+        assert found is not None
+        request = CancelTaskRequest(id=task_id)
+        await found.service.cancel(found.agent, Caller(principal=principal), request)
 
     async def entries(
         self, slug: str, context: str, principal: Principal = ALICE

@@ -131,6 +131,7 @@ def build(
         times=settings.cluster.times,
         gate=gate,
         due_kinds=[*due_kinds, *routing.routing.due_kinds()],
+        agents=routing.routing.agents,
         gateway=_name(base_url),
         credentials=None if hub is None else hub.turn_credentials.of,
         rejoins=routing.routing.rejoins,

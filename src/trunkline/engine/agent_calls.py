@@ -22,7 +22,7 @@ Channel: TypeAlias = Literal["a2a", "log"]
 # What becomes of a call whose agent crashed: an error at once, or the timeout when it comes.
 OnCrash: TypeAlias = Literal["error", "wait_for_timeout"]
 # The tools by which an agent asks others. `routing.tools` has a definition of each.
-CallTool: TypeAlias = Literal["agent_call", "agent_poll"]
+CallTool: TypeAlias = Literal["agent_call", "agent_poll", "agent_call_batch", "debate_call"]
 
 _NAME: Final = re.compile(r"[a-z0-9_-]{1,64}(/[a-z0-9_-]{1,64})?")
 _SESSION: Final = re.compile(r"agent:([a-z0-9_-]{1,64}):.+", re.DOTALL)

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trunkline.engine.agent_calls import (
     OF_GATEWAY,
@@ -77,7 +78,7 @@ def _call(number: int, given: Any, limits: CallLimits, session_key: str) -> Agen
             )
     except CallRefused as refused:
         raise refused.within(f"calls[{number}]") from None
-    return call
+    return replace(call, waits=True)
 
 
 def next_of(batch: Batch, done: Done) -> Next:
@@ -88,11 +89,11 @@ def next_of(batch: Batch, done: Done) -> Next:
     ]
     if waiting:
         return tuple(waiting[: batch.concurrency])
-    return result_of(batch, done)
+    return cut_short(batch, done)
 
 
-def result_of(batch: Batch, done: Done) -> Finished:
-    """The result, also of a batch that was cut off."""
+def cut_short(batch: Batch, done: Done) -> Finished:
+    """The result of a batch, without the calls that have not ended."""
     ends = [done.get(_name(number), _CUT_OFF) for number in range(len(batch.calls))]
     sure = [end.confidence for end in ends if end.is_completed]
     confidence = round(sum(sure) / len(sure), 4) if sure else 0.0

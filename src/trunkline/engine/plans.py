@@ -77,7 +77,7 @@ Next: TypeAlias = tuple[Step, ...] | Finished
 def step_id(plan_id: str, name: str) -> str:
     """The id of the call of a step."""
     digest = hashlib.sha256(f"{plan_id}/{name}".encode()).digest()
-    return str(UUID(bytes=digest[:16], version=8))
+    return str(UUID(bytes=digest[:16], version=5))
 
 
 def step_end(outcome: CallOutcome, task_id: str) -> StepEnd:

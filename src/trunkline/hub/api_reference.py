@@ -195,7 +195,9 @@ def example_of(schema: Json, components: Mapping[str, Json], depth: int = 0) -> 
         case "object":
             return dict(_members(schema, components, depth))
         case "array":
-            return []
+            item = schema.get("items", {})
+            least = schema.get("minItems", 0)
+            return [example_of(item, components, depth + 1) for _ in range(least)]
         case "integer" | "number":
             return max(1, schema.get("minimum", 1))
         case "boolean":

@@ -33,6 +33,13 @@ class HubCalls:
         """
         return await self._http.value(dict[str, Any], "POST", "/tools/agent_call", body=body)
 
+    async def agent_call_batch(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Ask several agents: a tool for the program of an agent. Ask several agents of this
+        gateway, or one of them several times, side by side. The result has an entry for
+        each call, in their order; one that fails does not stop the others.
+        """
+        return await self._http.value(dict[str, Any], "POST", "/tools/agent_call_batch", body=body)
+
     async def agent_poll(self, body: dict[str, Any]) -> dict[str, Any]:
         """See how a call stands: a tool for the program of an agent. Tell how a call of this
         conversation stands: working, completed, error, input_required or timeout, with its
@@ -78,6 +85,14 @@ class HubCalls:
         which reach what the person reaches or less.
         """
         return await self._http.value(IssuedToken, "POST", "/tokens", body=body)
+
+    async def debate_call(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Have agents debate: a tool for the program of an agent. Have agents of this gateway
+        debate a topic: one proposes, critics find flaws, the proposer refines, for some
+        rounds or until it is sure enough, and a resolver concludes. The result has the
+        conclusion, its confidence, all rounds and the dissent.
+        """
+        return await self._http.value(dict[str, Any], "POST", "/tools/debate_call", body=body)
 
     async def delete_agent(self, id: str, *, version: int = 0) -> None:
         """Delete an agent. Its handle can be published again, with the tasks it had."""

@@ -1,8 +1,9 @@
 """The payloads with which one agent asks another, as JSON: the call, its answer and its timeout."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from trunkline.model.call_outcomes import CallOutcome
+from trunkline.model.call_outcomes import TIMED_OUT, CallOutcome, StructuredAnswer
 
 INVOCATION: Final = "skill_invocation"
 RESPONSE: Final = "skill_response"
@@ -76,6 +77,26 @@ def refusal(code: str, text: str) -> dict[str, Any]:
 def is_refusal(value: dict[str, Any]) -> bool:
     """Whether it is the result of a call that was not made: it has no task."""
     return "error" in value and "taskId" not in value
+
+
+def outcome_in(payload: Mapping[str, Any]) -> CallOutcome:
+    """The outcome that a response or a timeout tells."""
+    match payload["status"]:
+        case "completed":
+            answer = StructuredAnswer(
+                payload["output"],
+                payload["confidence"],
+                tuple(payload["assumptions"]),
+                tuple(payload["caveats"]),
+            )
+            return CallOutcome("completed", answer=answer)
+        case "input_required":
+            return CallOutcome("input_required", text=payload["question"])
+        case "timeout":
+            return CallOutcome("error", code=TIMED_OUT, text=payload["message"])
+        case _:
+            error = payload["error"]
+            return CallOutcome("error", code=error["code"], text=error["message"])
 
 
 def provenance(source_tool: str, correlation_id: str) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trunkline.engine.agent_calls import CallPolicy
-from trunkline.model.principal import Principal
+from trunkline.model.principal import Grant, Principal
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.queued_replies import QueuedReplies
 from trunkline.runtime.service import Service
@@ -23,9 +24,14 @@ class Callee(Struct, frozen=True, kw_only=True):
     # Whether callers that may not call it must not learn that it exists.
     is_private: bool = False
 
+    # Whether no grant is needed to call it, because it has no callers but agents of the gateway.
+    is_internal: bool = False
+
     def as_caller(self, principal: Principal) -> Principal:
-        """The one on whose behalf an agent calls, as the called agent is to see it."""
-        return principal
+        """The one on whose behalf an agent calls, with what it needs to be let in."""
+        if not self.is_internal:
+            return principal
+        return replace(principal, grants=(Grant(self.agent.handle),), within=None)
 
 
 class Callees(Protocol):

@@ -47,6 +47,7 @@ from trunkline.runtime.service import TaskAnswer
 _log = logging.getLogger("trunkline.routing")
 
 _JSON: Final = "application/json"
+_PLAIN: Final = "text/plain"
 _encode = msgspec.json.Encoder().encode
 _decode_task = msgspec.json.Decoder(Task).decode
 
@@ -115,6 +116,12 @@ class Calls:
             raise
         except CallRefused as refused:
             return await self._refused(turn, asked, source_tool, id, kept_ms, refused)
+
+    async def is_wanted(self, id: str) -> bool:
+        """Whether the call is still pending: its session was not ended, and its time is not over.
+        Raises StoreError."""
+        record = await self._waiting.recorded(id)
+        return record is not None and record.state == "pending"
 
     def ended(
         self, call: RoutedCall, outcome: CallOutcome | None, *, is_late: bool, took_s: float
@@ -311,11 +318,18 @@ class Calls:
 
 def _parts(callee: Callee, value: Any, payload: dict[str, Any]) -> tuple[Part, ...]:
     """The input as a text, for agents that know nothing of calls, and the whole call as data."""
-    text = value if isinstance(value, str) else _encode(value).decode()
-    said = (Part(text=text),) if text and value is not None else ()
-    if any(mode_matches(mode, _JSON) for mode in callee.agent.input_modes):
-        return (*said, Part(data=payload))
-    return said or (Part(text=_encode(payload).decode()),)
+    modes = callee.agent.input_modes
+    if not any(mode_matches(mode, _JSON) for mode in modes):
+        text = _text(payload if value is None or value == "" else value)
+        return (Part(text=text),)
+    said: tuple[Part, ...] = ()
+    if value is not None and value != "" and any(mode_matches(mode, _PLAIN) for mode in modes):
+        said = (Part(text=_text(value)),)
+    return (*said, Part(data=payload))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _encode(value).decode()
 
 
 def _pending(call: RoutedCall, task_id: str) -> dict[str, Any]:

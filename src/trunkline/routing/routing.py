@@ -15,11 +15,13 @@ from trunkline.routing.callers import CallingTurn
 from trunkline.routing.calls import Calls, OnAudit
 from trunkline.routing.counts import CallCounts
 from trunkline.routing.deadlines import CallEnds
+from trunkline.routing.plans import Plans
 from trunkline.routing.polls import Polls
 from trunkline.routing.routes import Routes
 from trunkline.routing.sessions import SessionDirectory
 from trunkline.routing.tool_tokens import TurnToolTokens
 from trunkline.routing.tools import Toolbox, actions
+from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.outbox import MainStore
 from trunkline.runtime.participants import Rejoin, Watchers
@@ -67,7 +69,15 @@ class Routing:
             on_audit=on_audit,
         )
         polls = Polls(callees=callees, open_main=open_main)
-        self.toolbox = Toolbox(calls=self.calls, polls=polls)
+        self.plans = Plans(
+            calls=self.calls,
+            polls=polls,
+            limits=limits,
+            clock=clock,
+            ids=ids,
+            open_main=open_main,
+        )
+        self.toolbox = Toolbox(calls=self.calls, polls=polls, plans=self.plans)
         self._ends = CallEnds(
             open_main=open_main,
             clock=clock,
@@ -100,6 +110,11 @@ class Routing:
             clock=clock,
         )
 
+    @property
+    def agents(self) -> Sequence[PublishedAgent]:
+        """The agents of routing itself, which the runtime of the main store publishes."""
+        return self.plans.agents
+
     def watchers(self, main: MainStore) -> Watchers:
         """The participants that tasks of one store have for their routes."""
         return self._routes.watchers(main, self._wake)
@@ -126,6 +141,7 @@ class Routing:
     def connect(self, main: Runtime, runtimes: Iterable[Runtime]) -> None:
         """`main` is the runtime of the main store; `runtimes` are always all that there are."""
         self._main, self._runtimes = main, runtimes
+        self.plans.runtime = main
         main.hear(TOPIC, self.calls.hear)
 
     async def open(self) -> None:

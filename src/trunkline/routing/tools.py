@@ -5,7 +5,6 @@ HTTP, MCP and the command line.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -17,64 +16,26 @@ from trunkline.ports.tools import ToolDefinition, ToolResult
 from trunkline.protocol import skill_calls
 from trunkline.routing.callers import CallingTurn
 from trunkline.routing.calls import Calls
+from trunkline.routing.plan_runs import OnSteps
+from trunkline.routing.plans import Plans
 from trunkline.routing.polls import Polls
-
-AGENT_CALL: Final = "agent_call"
-AGENT_POLL: Final = "agent_poll"
-
-_TEXT: Final = {"type": "string"}
-CALL_DEFINITION: Final = ToolDefinition(
-    name=AGENT_CALL,
-    title="Ask another agent",
-    description=(
-        "Ask another agent of this gateway. It answers at once with the status pending; the answer "
-        "itself arrives later in this conversation, as a skill_response with the same "
-        "correlationId. With wait, the result is the answer. An answer with the status "
-        "input_required is a question: answer it by a new call with its taskId."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "agent": {**_TEXT, "description": "The agent, such as owner/slug."},
-            "skill": {**_TEXT, "description": "A skill of the agent. Leave it out for its first."},
-            "input": {"description": "What the agent gets: a text, or any JSON."},
-            "timeoutSeconds": {
-                "type": "number",
-                "minimum": 0,
-                "description": "How long to wait for the answer. 0: no answer is expected.",
-            },
-            "wait": {"type": "boolean", "description": "Whether to wait for the answer here."},
-            "taskId": {**_TEXT, "description": "The task that asked a question."},
-        },
-        "required": ["agent", "input"],
-        "additionalProperties": False,
-    },
-)
-POLL_DEFINITION: Final = ToolDefinition(
-    name=AGENT_POLL,
-    title="See how a call stands",
-    description=(
-        "Tell how a call of this conversation stands: working, completed, error, input_required or "
-        "timeout, with its output where there is one."
-    ),
-    input_schema={
-        "type": "object",
-        "properties": {
-            "taskId": {**_TEXT, "description": "The taskId that agent_call returned."},
-            "correlationId": {**_TEXT, "description": "The correlationId that it returned."},
-            "agent": {**_TEXT, "description": "The agent, for a call without a timeout."},
-        },
-        "additionalProperties": False,
-    },
+from trunkline.routing.tool_definitions import (
+    AGENT_CALL,
+    AGENT_POLL,
+    BATCH,
+    BATCH_DEFINITION,
+    CALL_DEFINITION,
+    DEBATE,
+    DEBATE_DEFINITION,
+    POLL_DEFINITION,
 )
 
-# Carries out a call in the name of a turn. Raises CallRefused.
-Action: TypeAlias = Callable[[CallingTurn, Any], Awaitable[dict[str, Any]]]
+# Gets the progress of a tool; each update holds all of it so far.
+OnUpdate: TypeAlias = Callable[[Any], None]
 
 
-class RoutedTool(Struct, frozen=True):
-    definition: ToolDefinition
-    run: Callable[["Toolbox", CallingTurn, Any], Awaitable[dict[str, Any]]]
+def unseen(_: Any) -> None:
+    """For progress that nobody watches."""
 
 
 class Toolbox(Struct, frozen=True, kw_only=True, eq=False):
@@ -82,31 +43,69 @@ class Toolbox(Struct, frozen=True, kw_only=True, eq=False):
 
     calls: Calls
     polls: Polls
+    plans: Plans
 
 
-async def _call(toolbox: Toolbox, turn: CallingTurn, arguments: Any) -> dict[str, Any]:
+class RoutedTool(Struct, frozen=True):
+    definition: ToolDefinition
+    run: Callable[[Toolbox, CallingTurn, Any, OnUpdate], Awaitable[dict[str, Any]]]
+
+
+class Action(Struct, frozen=True):
+    """Carries out a tool in the name of a turn. Raises CallRefused."""
+
+    toolbox: Toolbox
+    tool: RoutedTool
+
+    async def __call__(
+        self, turn: CallingTurn, arguments: Any, on_update: OnUpdate = unseen
+    ) -> dict[str, Any]:
+        return await self.tool.run(self.toolbox, turn, arguments, on_update)
+
+
+async def _call(toolbox: Toolbox, turn: CallingTurn, arguments: Any, _: OnUpdate) -> dict[str, Any]:
     return await toolbox.calls.call(turn, arguments, source_tool=AGENT_CALL)
 
 
-async def _poll(toolbox: Toolbox, turn: CallingTurn, arguments: Any) -> dict[str, Any]:
+async def _poll(toolbox: Toolbox, turn: CallingTurn, arguments: Any, _: OnUpdate) -> dict[str, Any]:
     return await toolbox.polls.poll(turn, arguments)
+
+
+async def _batch(
+    toolbox: Toolbox, turn: CallingTurn, arguments: Any, on_update: OnUpdate
+) -> dict[str, Any]:
+    return await toolbox.plans.batch(turn, arguments, on_steps=_steps(on_update))
+
+
+async def _debate(
+    toolbox: Toolbox, turn: CallingTurn, arguments: Any, on_update: OnUpdate
+) -> dict[str, Any]:
+    return await toolbox.plans.debate(turn, arguments, on_steps=_steps(on_update))
+
+
+def _steps(on_update: OnUpdate) -> OnSteps:
+    return lambda steps: on_update({"steps": steps})
 
 
 # A new tool has an entry here, and its name in `CallTool`.
 TOOLS: Final[Mapping[CallTool, RoutedTool]] = {
     AGENT_CALL: RoutedTool(CALL_DEFINITION, _call),
     AGENT_POLL: RoutedTool(POLL_DEFINITION, _poll),
+    BATCH: RoutedTool(BATCH_DEFINITION, _batch),
+    DEBATE: RoutedTool(DEBATE_DEFINITION, _debate),
 }
 
 
 def actions(toolbox: Toolbox) -> dict[str, tuple[ToolDefinition, Action]]:
     """All tools, by name."""
-    return {name: (tool.definition, partial(tool.run, toolbox)) for name, tool in TOOLS.items()}
+    return {name: (tool.definition, Action(toolbox, tool)) for name, tool in TOOLS.items()}
 
 
-async def carried_out(action: Action, turn: CallingTurn, arguments: Any) -> ToolResult:
+async def carried_out(
+    action: Action, turn: CallingTurn, arguments: Any, on_update: OnUpdate = unseen
+) -> ToolResult:
     try:
-        return ToolResult(await action(turn, arguments))
+        return ToolResult(await action(turn, arguments, on_update))
     except CallRefused as refused:
         return ToolResult(skill_calls.refusal(refused.code, refused.text), is_error=True)
 
@@ -124,7 +123,7 @@ class RoutingTool:
         calling = CallingTurn.of(turn, CALL_PATH.get())
         if calling is None:
             return ToolResult({"status": "error", "error": "there is no gateway"}, is_error=True)
-        return await carried_out(self._action, calling, arguments)
+        return await carried_out(self._action, calling, arguments, on_update)
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -20,6 +20,9 @@ class RoutingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_timeout_s: Annotated[
         float, doc("Maximum seconds of a timeout. A call that asks for more gets this.", gt=0)
     ] = 300.0
+    max_total_timeout_s: Annotated[
+        float, doc("Maximum seconds for all calls of a batch or of a debate together.", gt=0)
+    ] = 1800.0
     grace_s: Annotated[
         float,
         doc("Seconds beyond its timeout for which the outcome of a call can be read.", ge=0),
@@ -50,6 +53,7 @@ class RoutingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return CallLimits(
             timeout_s=min(self.timeout_s, self.max_timeout_s),
             max_timeout_s=self.max_timeout_s,
+            max_total_timeout_s=self.max_total_timeout_s,
             grace_s=self.grace_s,
             max_hops=self.max_hops,
             max_depth=self.max_depth,

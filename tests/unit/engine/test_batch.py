@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trunkline.engine.agent_calls import CallLimits, CallRefused
-from trunkline.engine.batch import Batch, next_of, read_batch, result_of
+from trunkline.engine.batch import Batch, cut_short, next_of, read_batch
 from trunkline.engine.plans import Finished, StepEnd, step_end
 from trunkline.model.call_outcomes import CallOutcome, StructuredAnswer
 
@@ -96,10 +96,10 @@ def test_the_result_has_every_call_in_its_order() -> None:
 
 def test_a_batch_that_is_cut_off_has_what_it_got() -> None:
     batch = read(calls=[CALL] * 2)
-    cut = result_of(batch, {"call 0": said("x", 1.0)}).output
+    cut = cut_short(batch, {"call 0": said("x", 1.0)}).output
     assert [each["status"] for each in cut["results"]] == ["completed", "timeout"]
     assert (cut["completedCount"], cut["errorCount"]) == (1, 1)
-    assert result_of(batch, {}).output["aggregateConfidence"] == 0.0
+    assert cut_short(batch, {}).output["aggregateConfidence"] == 0.0
 
 
 def test_the_total_timeout_is_as_long_as_the_calls_need() -> None:

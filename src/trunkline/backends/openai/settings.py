@@ -82,8 +82,9 @@ class OpenAIBackend(BackendTable, frozen=True, kw_only=True, tag="openai"):
         tuple[Literal["remote_agent", "a2a_send", CallTool], ...],
         doc(
             "Tools of the model. `remote_agent` delegates work to the agents in `[targets]`; "
-            "`a2a_send` sends them one message. `agent_call` asks other agents of this gateway, "
-            "and `agent_poll` tells how such a call stands."
+            "`a2a_send` sends them one message. `agent_call` asks another agent of this gateway, "
+            "`agent_call_batch` several of them, and `debate_call` has them debate; `agent_poll` "
+            "tells how such a call stands."
         ),
     ] = ()
     max_tool_rounds: Annotated[

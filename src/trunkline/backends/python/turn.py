@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from trunkline.backends.python.calls import use_tool
+from trunkline.backends.python.calls import CallsAgents
 from trunkline.backends.python.outputs import TurnEnd
 from trunkline.backends.python.parts import (
     ArtifactWriter,
@@ -59,8 +59,8 @@ class Cancellation(Struct, eq=False):
         await self._event.wait()
 
 
-class Turn:
-    __slots__ = ("_cancellation", "_direct", "_number", "_request", "_tools")
+class Turn(CallsAgents):
+    __slots__ = ("_cancellation", "_direct", "_number")
 
     def __init__(
         self,
@@ -70,8 +70,7 @@ class Turn:
         cancellation: Cancellation | None = None,
         tools: Mapping[str, TurnTool] | None = None,
     ) -> None:
-        self._tools = tools or {}
-        self._request = request
+        super().__init__(request, tools or {})
         self._direct = direct
         self._cancellation = cancellation or Cancellation()
         self._number = 0
@@ -167,40 +166,6 @@ class Turn:
         if session is None:
             raise RuntimeError("there is no gateway that could keep a follow-up")
         return await session.follow_up(ReplyPayload(text=text, media_urls=tuple(media_urls)))
-
-    async def call(
-        self,
-        agent: str,
-        input: Any = None,
-        *,
-        skill: str = "",
-        timeout_s: float | None = None,
-        wait: bool = True,
-        task_id: str = "",
-    ) -> dict[str, Any]:
-        """Ask another agent of the gateway, in the name of the caller of this turn.
-
-        Returns its answer: `status` is `completed` with the `output`, `input_required` with a
-        `question`, which a call with this `task_id` answers, `timeout`, `error` or `forbidden`.
-        Without `wait` it returns at once, and the answer comes to the transcript of this session.
-        A timeout of 0 expects no answer.
-        """
-        waits = wait and timeout_s != 0
-        arguments = {
-            "agent": agent,
-            "input": input,
-            "skill": skill or None,
-            "timeoutSeconds": timeout_s,
-            "wait": waits or None,
-            "taskId": task_id or None,
-        }
-        return await use_tool(self._tools, "agent_call", arguments, self._request)
-
-    async def poll(self, task_id: str, *, agent: str = "") -> dict[str, Any]:
-        """How a call stands that this session has made. A call without a timeout needs the name of
-        its agent."""
-        arguments = {"taskId": task_id, "agent": agent or None}
-        return await use_tool(self._tools, "agent_poll", arguments, self._request)
 
     @property
     def principal(self) -> str:
