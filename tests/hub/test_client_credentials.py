@@ -10,6 +10,8 @@ import pytest
 from tests.bindings.asgi import Answer, Http
 from tests.hub.registry_world import HubWorld, hub_world
 
+from trunkline.hub.api_input import MAX_FORM_BYTES
+
 FORM = "application/x-www-form-urlencoded"
 GRANT = {"grant_type": "client_credentials"}
 
@@ -123,6 +125,17 @@ async def test_bad_requests_have_the_errors_of_rfc_6749(fields: str, code: str) 
         answer = await asked(it, fields)
         assert error(answer) == (400, code)
         assert answer.headers["cache-control"] == "no-store"
+
+
+async def test_a_form_that_is_too_large_is_refused_whole() -> None:
+    async with world() as (it, key):
+        fields = urlencode(posted(key))
+        most = fields + "&more=" + "x" * (MAX_FORM_BYTES - len(fields) - len("&more="))
+        assert (await asked(it, most)).status == 200
+        for form, status in ((most + "x", 413), (fields + "&x" * 1000, 400)):
+            answer = await asked(it, form)
+            assert error(answer) == (status, "invalid_request")
+            assert "send" in answer.json()["error_description"]
 
 
 async def test_a_client_that_authenticates_in_two_ways_is_refused() -> None:

@@ -16,6 +16,7 @@ from tests.hub.sign_in_world import (
     sign_in_gateway,
 )
 
+from trunkline.hub.api_input import MAX_FORM_BYTES
 from trunkline.hub.sign_in_codes import CODE_S
 from trunkline.model.timestamps import format_timestamp
 
@@ -134,6 +135,16 @@ async def test_bodies_that_are_something_else(body: bytes) -> None:
         headers = {"Content-Type": "application/json"}
         answer = await client.post(world.url + TOKEN, content=body, headers=headers)
         assert answer.status_code == 400
+
+
+async def test_a_body_that_is_too_large_is_refused(browsers: Browsers) -> None:
+    async with sign_in_gateway() as world:
+        answer = await exchange(world, "x" * MAX_FORM_BYTES)
+        assert answer.status_code == 413
+        browser = await browsers.at(world.url)
+        answer = await browser.fill_in(await browser.start(), "ada", "x" * MAX_FORM_BYTES)
+        assert answer.status_code == 413
+        assert f"larger than {MAX_FORM_BYTES} bytes" in answer.text
 
 
 async def test_a_code_ends(browsers: Browsers) -> None:

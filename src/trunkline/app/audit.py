@@ -19,8 +19,14 @@ from trunkline.hub.inbound import Inbound
 from trunkline.hub.inbound_days import DAY
 from trunkline.hub.redaction import Redaction
 from trunkline.hub.registry import Registry
+from trunkline.hub.sign_in_codes import CodeRefused
 from trunkline.model.calls import Operation
-from trunkline.model.errors import PermissionDenied, TrunklineError, Unauthenticated
+from trunkline.model.errors import (
+    PermissionDenied,
+    TooManyRequests,
+    TrunklineError,
+    Unauthenticated,
+)
 from trunkline.model.principal import Principal
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Put, Record
@@ -102,13 +108,22 @@ class AuditParts:
         rows: another wrong request is no attempt at anything."""
         if isinstance(error.__cause__, CallRefused):
             return  # `agent_call` has written its row.
-        if isinstance(error, Unauthenticated | PermissionDenied):
-            self.trail.turned_away(
-                source="" if request.client is None else request.client.host,
-                who="" if principal is None else principal.id,
-                operation=f"{request.method} {request.url.path[:_MAX_PATH_CHARS]}",
-                reason=wire(error).reason.lower(),
-            )
+        if isinstance(error, CodeRefused):
+            self._refused(request, "", "invalid_grant")
+        elif isinstance(error, Unauthenticated | PermissionDenied | TooManyRequests):
+            who = "" if principal is None else principal.id
+            self._refused(request, who, wire(error).reason.lower())
+
+    def refused_by_token_endpoint(self, request: AsgiRequest, reason: str) -> None:
+        self._refused(request, "", reason)
+
+    def _refused(self, request: AsgiRequest, who: str, reason: str) -> None:
+        self.trail.turned_away(
+            source="" if request.client is None else request.client.host,
+            who=who,
+            operation=f"{request.method} {request.url.path[:_MAX_PATH_CHARS]}",
+            reason=reason,
+        )
 
     def _into_main(self, agent: str, scope: str, put: Put) -> tuple[Change, ...]:
         main = None if self._runtimes is None else self._runtimes.main_of(agent)

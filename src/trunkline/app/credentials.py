@@ -12,7 +12,7 @@ from trunkline.hub.held_principals import HeldPrincipals
 from trunkline.hub.jwks import Jwks
 from trunkline.hub.jwt_authenticator import JwtAuthenticator
 from trunkline.hub.noted import Noted
-from trunkline.hub.oauth_token_api import OAuthTokenApi
+from trunkline.hub.oauth_token_api import OAuthTokenApi, OnDenied
 from trunkline.hub.registry import Registry
 from trunkline.hub.token_authenticator import TokenAuthenticator
 from trunkline.hub.token_changes import TokenChanges
@@ -38,9 +38,10 @@ class CredentialParts:
         clock: Clock,
         allow_private: bool,
         noted: Noted,
+        on_denied: OnDenied,
     ) -> None:
-        """`allow_private`: whether the keys of issuers may be at private addresses. Raises
-        ConfigError."""
+        """`allow_private`: whether the keys of issuers may be at private addresses. `on_denied` is
+        told of refusals of the token endpoint. Raises ConfigError."""
         self._registry = registry
         # The handles of the agents of the configuration.
         self._configured: Callable[[], Iterable[str]] = tuple
@@ -62,7 +63,7 @@ class CredentialParts:
             holders = settings.client_certificates.principals
             self._certificates = CertificateAuthenticator(holders, held)
         # Parts that take other grants of OAuth add them here.
-        self.oauth = OAuthTokenApi(self.tokens)
+        self.oauth = OAuthTokenApi(self.tokens, noted=self._noted, on_denied=on_denied)
         self._is_open = False
 
     @property

@@ -61,6 +61,7 @@ class Hub:
             clock=clock,
             allow_private=gateway.network.allow_private_addresses,
             noted=self.audit.trail.noted,
+            on_denied=self.audit.refused_by_token_endpoint,
         )
         self.tokens = self.credentials.tokens
         self.turn_credentials = TurnCredentials(self.tokens, clock=clock, is_own=self._is_own)
@@ -74,6 +75,7 @@ class Hub:
             is_owner=self._is_owner,
             identify=self._identify,
             allow_private=gateway.network.allow_private_addresses,
+            noted=self.audit.trail.noted,
         )
         prefix = "cw" if settings.style == "clawborrator" else "tl"
         about = AboutApi(

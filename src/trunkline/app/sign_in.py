@@ -10,6 +10,7 @@ from starlette.requests import Request
 from trunkline.hub.api import Route
 from trunkline.hub.changes import HubChanges
 from trunkline.hub.first_admin import first_admin_token
+from trunkline.hub.noted import Noted
 from trunkline.hub.passwords import Passwords, check_installed
 from trunkline.hub.providers.github import GithubProvider
 from trunkline.hub.providers.local import LocalProvider
@@ -56,9 +57,11 @@ class HubSignIn:
         is_owner: Callable[[str], bool],
         identify: Callable[[Request], Awaitable[Principal | None]],
         allow_private: bool,
+        noted: Noted,
     ) -> None:
         """`is_owner`: whether agents belong to an owner of this name. Raises ConfigError."""
         self._settings = settings
+        self._noted = noted
         self._tokens = tokens
         self._clock = clock
         self._passwords = Passwords()
@@ -111,7 +114,7 @@ class HubSignIn:
 
     async def first_admin_token(self, store: Store) -> str:
         """The token of the first operator; empty unless one is needed. Raises StoreError."""
-        return await first_admin_token(store, self._tokens, self.users)
+        return await first_admin_token(store, self._tokens, self.users, self._noted)
 
     @property
     def token(self) -> SignInToken:
@@ -143,6 +146,7 @@ class HubSignIn:
             roles=user.roles,
             expires_in_s=self._settings.session_days * _DAY_S,
             created_by=user.principal,
+            also=self._noted(user.principal, "sign_in", f"user {user.login}"),
         )
         assert issued.expires_ms is not None
         return Session(user=user, id=issued.id, token=issued.token, expires_ms=issued.expires_ms)

@@ -18,7 +18,8 @@ ERRORS: Final[Mapping[int, str]] = {
     408: "The body came too slowly.",
     409: "What the request assumes has changed meanwhile, or the name is taken.",
     412: "The thing has changed since the version in `If-Match`.",
-    413: "The body is larger than 256 KB, or than the input of a tool may be.",
+    413: "The body is larger than 256 KB, a form larger than 16 KB, or the input of a tool "
+    "than it may be.",
     415: "The body has another media type.",
     429: "There were too many requests; try again after `Retry-After` seconds.",
     500: "The gateway is at fault.",

@@ -1,4 +1,5 @@
-"""`read_query` and `read_body`: what a client sent, checked against the types of a route.
+"""`read_query`, `read_json` and `read_form`: what a client sent, checked against the types of a
+route.
 
 Everything that a type does not say is refused here, with the name of the field: names that are
 given twice, of which a proxy in front may have read the other one; numbers that no store takes; and
@@ -15,11 +16,21 @@ import msgspec
 from msgspec import Struct
 from starlette.requests import Request
 
-from trunkline.model.errors import InvalidParams, ParseFailed, PayloadTooLarge, WrongMediaType
-from trunkline.protocol.limits import check_json, query_fields
+from trunkline.model.errors import (
+    InvalidParams,
+    InvalidRequest,
+    ParseFailed,
+    PayloadTooLarge,
+    WrongMediaType,
+)
+from trunkline.protocol.limits import MAX_QUERY_FIELDS, check_json, query_fields
 
 JSON: Final = "application/json"
+FORM: Final = "application/x-www-form-urlencoded"
 MAX_BODY_BYTES: Final = 256 * 1024
+# The addresses that take forms need no credential, and the largest form that means something has
+# a token and a password.
+MAX_FORM_BYTES: Final = 16 * 1024
 _MAX_DEPTH: Final = 32
 # Each value takes Python some microseconds below, in which no other request is served. The largest
 # body that means something has a few hundred.
@@ -112,6 +123,27 @@ def decode(data: bytes, kind: Any) -> Any:
         raise ParseFailed("The body is not JSON") from None
 
 
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form. Raises InvalidParams, InvalidRequest, PayloadTooLarge or
+    WrongMediaType."""
+    media_type = request.headers.get("content-type", "")
+    if media_type.partition(";")[0].strip().lower() != FORM:
+        raise WrongMediaType(f"Content-Type must be {FORM}")
+    data = await read_body(request, max_bytes=MAX_FORM_BYTES)
+    if data.count(b"&") >= MAX_QUERY_FIELDS:
+        raise InvalidParams.at("form", f"has more than {MAX_QUERY_FIELDS} fields; send fewer")
+    try:
+        pairs = query_fields(data, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidRequest("The form is not valid UTF-8") from None
+    fields: dict[str, str] = {}
+    for name, value in pairs:
+        if name in fields:
+            raise _at(name, "is given more than once")
+        fields[name] = value
+    return fields
+
+
 async def read_body(request: Request, *, max_bytes: int = MAX_BODY_BYTES) -> bytes:
     """The body of a request. Raises PayloadTooLarge, before a client that waits for
     `100 Continue` sends a body that is too large."""
@@ -129,7 +161,9 @@ async def read_body(request: Request, *, max_bytes: int = MAX_BODY_BYTES) -> byt
 
 
 def _too_large(max_bytes: int) -> PayloadTooLarge:
-    return PayloadTooLarge(f"The request body is larger than {max_bytes} bytes")
+    return PayloadTooLarge(
+        f"The request body is larger than {max_bytes} bytes; send only the fields of this address"
+    )
 
 
 def _checked(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

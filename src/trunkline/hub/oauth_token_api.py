@@ -17,21 +17,26 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from trunkline.hub.api import Call, Route
-from trunkline.hub.api_input import read_body
+from trunkline.hub.api_input import FORM, JSON, read_form
+from trunkline.hub.noted import Noted
 from trunkline.hub.token_values import SCOPES, Scope, digest_of, id_of, looks_like_token
 from trunkline.hub.tokens import Tokens
 from trunkline.model.errors import (
     CallerError,
+    InvalidParams,
+    InvalidRequest,
+    PayloadTooLarge,
     StoreError,
     TooManyRequests,
     Unauthenticated,
     Unavailable,
+    WrongMediaType,
 )
-from trunkline.protocol.limits import query_fields
+from trunkline.protocol.errors import message
 
-FORM: Final = "application/x-www-form-urlencoded"
 ACCESS_S: Final = 3600
-_MAX_FIELDS_BYTES: Final = 64 * 1024
+# Errors of a caller that proves nothing, or something else than it may.
+_DENIED: Final = ("invalid_client", "invalid_grant", "unauthorized_client")
 _NO_STORE: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
 
@@ -78,11 +83,15 @@ class OAuthForm(Struct, frozen=True, kw_only=True):
 GrantHandler: TypeAlias = Callable[[Mapping[str, str], Request], Awaitable[object]]
 # Answers a request with a JSON body, which RFC 6749 does not know.
 JsonHandler: TypeAlias = Callable[[Request], Awaitable[object]]
+# Told of every request whose credential or code is refused, with the code of the error.
+OnDenied: TypeAlias = Callable[[Request, str], None]
 
 
 class OAuthTokenApi:
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: Tokens, *, noted: Noted, on_denied: OnDenied) -> None:
         self._tokens = tokens
+        self._noted = noted
+        self._on_denied = on_denied
         self.grants: dict[str, GrantHandler] = {"client_credentials": self._client_credentials}
         self.json: JsonHandler | None = None
 
@@ -108,6 +117,8 @@ class OAuthTokenApi:
         try:
             result = await self._result(call.request)
         except OAuthError as error:
+            if error.code in _DENIED:
+                self._on_denied(call.request, error.code)
             return _refusal(error)
         except (Unavailable, StoreError, TooManyRequests):
             # The table of errors of the interface has their status and Retry-After.
@@ -120,11 +131,16 @@ class OAuthTokenApi:
 
     async def _result(self, request: Request) -> object:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind == "application/json" and self.json is not None:
+        if kind == JSON and self.json is not None:
             return await self.json(request)
-        if kind != FORM:
-            raise OAuthError("invalid_request", f"Content-Type must be {FORM}")
-        fields = _fields(await read_body(request))
+        try:
+            given = await read_form(request)
+        except PayloadTooLarge as error:
+            raise OAuthError("invalid_request", error.message, status=413) from None
+        except (InvalidParams, InvalidRequest, WrongMediaType) as error:
+            raise OAuthError("invalid_request", message(error)) from None
+        # RFC 6749, 3.2: a parameter without a value counts as absent.
+        fields = {name: value for name, value in given.items() if value}
         grant = fields.get("grant_type", "")
         if not grant:
             raise OAuthError("invalid_request", "grant_type is missing")
@@ -166,23 +182,9 @@ class OAuthTokenApi:
             expires_in_s=ACCESS_S,
             created_by=key.principal,
             parent=key.id,
+            also=self._noted(key.principal, "token.exchange", f"token {key.id}"),
         )
         return AccessToken(access_token=issued.token, expires_in=ACCESS_S, scope=" ".join(scopes))
-
-
-def _fields(body: bytes) -> Mapping[str, str]:
-    """RFC 6749, 3.2: no parameter comes twice, and one without a value counts as absent."""
-    fields: dict[str, str] = {}
-    try:
-        pairs = [*query_fields(body[:_MAX_FIELDS_BYTES], errors="strict")]
-    except UnicodeDecodeError:
-        raise OAuthError("invalid_request", "The body is not UTF-8") from None
-    for name, value in pairs:
-        if name in fields:
-            raise OAuthError("invalid_request", "A parameter is given more than once")
-        if value:
-            fields[name] = value
-    return fields
 
 
 def _client(fields: Mapping[str, str], authorization: str | None) -> tuple[str, str]:

@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from trunkline.hub import sign_in_pages as pages
-from trunkline.hub.api import Call, Route, read_body
+from trunkline.hub.api import Call, Route
+from trunkline.hub.api_input import FORM, read_form
 from trunkline.hub.providers.provider import Answer
 from trunkline.hub.sign_in import SignIn, error_for_program
 from trunkline.hub.sign_in_flow import (
@@ -26,7 +27,6 @@ from trunkline.hub.sign_in_settings import PASSWORDS
 from trunkline.hub.users import User, Users
 from trunkline.model.errors import (
     CallerError,
-    InvalidParams,
     InvalidRequest,
     PermissionDenied,
     TrunklineError,
@@ -36,10 +36,8 @@ from trunkline.model.errors import (
 from trunkline.model.principal import Principal
 from trunkline.ports.clock import Clock
 from trunkline.protocol.errors import message, wire
-from trunkline.protocol.limits import query_fields
 
 _AUTH_PATH: Final = "/api/v1/auth"
-_FORM: Final = "application/x-www-form-urlencoded"
 _USER: Final = "user:"
 
 
@@ -177,7 +175,7 @@ class SignInApi:
             summary="Check login and password, and continue at the callback.",
             handle=self.check,
             body=PasswordForm,
-            body_media_type=_FORM,
+            body_media_type=FORM,
             status=303,
             is_public=True,
             takes_credential=False,
@@ -412,17 +410,7 @@ def _start_query(query: StartQuery, provider: str) -> str:
 
 
 async def _form(request: Request) -> PasswordForm:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip()
-    if kind != _FORM:
-        raise WrongMediaType(f"Content-Type must be {_FORM}")
-    data = await read_body(request)
-    try:
-        pairs = list(query_fields(data, errors="strict"))
-    except (UnicodeDecodeError, ValueError):
-        raise InvalidRequest("The form is not valid UTF-8") from None
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise InvalidParams.at("form", "has a field more than once")
+    values = await read_form(request)
     return PasswordForm(
         csrf=values.get("csrf", ""),
         login=values.get("login", "").strip(),

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 from starlette.requests import Request
 
-from trunkline.hub.api_input import read_json
+from trunkline.hub.api_input import MAX_FORM_BYTES, read_json
 from trunkline.hub.oauth_token_api import AccessToken, OAuthError
 from trunkline.hub.sign_in import Session, SignIn
 from trunkline.hub.sign_in_api import UserView, source_of_request, view_of
@@ -56,7 +56,7 @@ class SignInToken:
     async def json(self, request: Request) -> SignedIn:
         """Raises OAuthError, TooManyRequests, Unavailable and StoreError."""
         self._sign_in.check_providers()
-        given = await read_json(request, CodeExchange)
+        given = await read_json(request, CodeExchange, max_bytes=MAX_FORM_BYTES)
         session = await self._session(request, given.code, given.code_verifier)
         return SignedIn(
             user=view_of(session.user),
