@@ -44,7 +44,7 @@ _decode = msgspec.json.Decoder(Task).decode
 
 def program(*arguments: str, **keys: Any) -> dict[str, Any]:
     command = [sys.executable, str(FOLDER / "uses_tools.py"), *arguments]
-    tools = {"tools": ["agent_call", "agent_poll"]}
+    tools = {"tools": [*TOOLS]}
     return {"kind": "command", "command": command, "inherit_env": ["PATH"], **tools, **keys}
 
 
@@ -116,7 +116,7 @@ async def test_a_program_asks_another_agent_over_http(tmp_path: Path) -> None:
 async def test_a_program_asks_another_agent_over_mcp(tmp_path: Path) -> None:
     async with running(tmp_path, program()) as world:
         told = await world.told({"way": "mcp", "call": ASK})
-        assert told["tools"] == ["agent_call", "agent_poll"]
+        assert told["tools"] == [*TOOLS]
         assert (told["isError"], told["output"]) == (False, "found: the moon")
         refused = await world.told({"way": "mcp", "call": ASK | {"agent": "acme/editor"}})
         assert (refused["isError"], refused["error"]["code"]) == (True, "self_call_blocked")
@@ -125,6 +125,11 @@ async def test_a_program_asks_another_agent_over_mcp(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_hosts_of_both_generations_of_mcp_use_the_tools(tmp_path: Path, mode: Any) -> None:
     file = tmp_path / "kept"
+    told: list[str | None] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        told.append(message)
+
     async with running(tmp_path, program()) as world:
         await world.ask({"keep": str(file)})
         _, token = file.read_text().split()
@@ -134,10 +139,17 @@ async def test_hosts_of_both_generations_of_mcp_use_the_tools(tmp_path: Path, mo
             async with Client(transport, mode=mode) as client:
                 listed = (await client.list_tools()).tools
                 result = await client.call_tool("agent_call", ASK)
+                calls = {"calls": [{"agent": "acme/researcher", "input": "mars"}], "wait": True}
+                batch = await client.call_tool(
+                    "agent_call_batch", calls, progress_callback=on_progress
+                )
         definitions = [each.definition for each in TOOLS.values()]
         assert [each.input_schema for each in listed] == [each.input_schema for each in definitions]
         assert result.structured_content is not None
         assert result.structured_content["output"] == "found: the moon"
+        assert batch.structured_content is not None
+        assert batch.structured_content["completedCount"] == 1
+        assert told == ["steps that have ended: 1"]
 
 
 async def test_what_is_wrong_over_mcp_is_refused(tmp_path: Path) -> None:

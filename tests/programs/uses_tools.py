@@ -77,6 +77,9 @@ def post(path: str, body: Any) -> Any:
             data = answer.read()
     except urllib.error.HTTPError as error:
         data = error.read()
+    # MCP answers with events.
+    events = [line[6:] for line in data.splitlines() if line.startswith(b"data: ")]
+    data = events[-1] if events else data
     return json.loads(data) if data else None
 
 

@@ -11,6 +11,8 @@ from trunkline.engine.agent_calls import CallLimits, CallPolicy
 from trunkline.model.calls import Caller, GetTaskRequest
 from trunkline.model.principal import EVERYTHING, Principal
 from trunkline.model.values import Role, Task, TaskState, text_of
+from trunkline.ports.session_entries import SessionRef
+from trunkline.ports.store import Scope
 
 TOPIC = "Which moon shall we visit?"
 
@@ -298,8 +300,8 @@ async def test_when_the_session_is_ended_so_is_the_debate() -> None:
     ended: list[int] = []
 
     async def poet(turn: Turn) -> Any:
-        (view,) = await world.routing.sessions.of_caller("alice", "", agent="acme/caller")
-        ended.append(await world.routing.sessions.end(view.ref))
+        session = SessionRef(Scope("acme/caller", "", "alice"), "c1")
+        ended.append(await world.routing.sessions.end(session))
         return await panel.poet(turn)
 
     async with calling({**agents, "poet": poet}) as world:

@@ -9,7 +9,11 @@ from tests.routing.world import ALICE, BOB, CallWorld, calling, until
 
 from trunkline.backends.python import Turn
 from trunkline.engine.agent_calls import CallLimits, CallPolicy
+from trunkline.model.principal import Principal
 from trunkline.model.values import Task, text_of
+from trunkline.ports.call_views import SessionFilter, SessionName, SessionView
+from trunkline.ports.session_entries import SessionRef
+from trunkline.ports.store import Scope
 
 
 async def helper(turn: Turn) -> str:
@@ -104,8 +108,13 @@ async def test_an_answer_can_begin_the_next_turn_of_the_session() -> None:
 
 
 async def session(w: CallWorld) -> Any:
-    (view,) = await w.routing.sessions.of_caller("alice", "", agent="acme/caller")
-    return view.ref
+    (view,) = await sessions_of(w, ALICE)
+    return SessionRef(Scope(view.agent, view.tenant, view.principal), view.context_id)
+
+
+async def sessions_of(w: CallWorld, principal: Principal) -> list[SessionView]:
+    found, _ = await w.routing.session_list.page(SessionFilter(agent="acme/caller"), by=principal)
+    return found
 
 
 async def test_two_agents_cannot_keep_each_other_busy_with_answers_for_ever() -> None:
@@ -141,7 +150,7 @@ async def test_the_answers_to_a_session_that_was_ended_are_discarded() -> None:
         assert w.routing.counts.ended["discarded"] == 1
         await w.clock.advance(70)
         assert not await w.entries("caller", "c1")
-        assert not await w.routing.sessions.of_caller("alice", "", agent="acme/caller")
+        assert not await sessions_of(w, ALICE)
 
 
 async def test_an_ended_session_begins_anew() -> None:
@@ -170,9 +179,11 @@ async def test_callers_see_their_own_sessions_only() -> None:
     async with calling({"caller": asks, "helper": helper}) as w:
         await w.send("caller", "one", context="c1", principal=ALICE)
         await w.send("caller", "two", context="c1", principal=BOB)
-        (alice,) = await w.routing.sessions.of_caller("alice", "", agent="acme/caller")
-        (bob,) = await w.routing.sessions.of_caller("bob", "", agent="acme/caller")
-        assert alice.ref != bob.ref
-        texts = [text_of(m.parts) for m in await w.routing.sessions.transcript(bob.ref)]
+        (alice,), (bob,) = await sessions_of(w, ALICE), await sessions_of(w, BOB)
+        assert (alice.principal, bob.principal) == ("alice", "bob")
+        assert alice.key != bob.key
+        name = SessionName(key=bob.key)
+        messages = await w.routing.session_list.transcript(name, limit=10, by=BOB)
+        texts = [text_of(message.parts) for message in messages]
         assert texts[0] == "two"
         assert not any("one" in text for text in texts)

@@ -3,12 +3,15 @@
 from functools import partial
 from importlib.util import find_spec
 
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
 from trunkline.app.routing import GatewayRouting
 from trunkline.hub.api import PREFIX, Api
+from trunkline.hub.calls_api import CallsApi
+from trunkline.hub.sessions_api import SessionsApi
 from trunkline.hub.tools_api import MAX_DEPTH, ROOM_BYTES, ToolsApi
 from trunkline.model.principal import Principal
 from trunkline.routing.tool_tokens import ToolAddress
@@ -35,6 +38,8 @@ class GatewayApi:
         tokens = routing.routing.tool_tokens
         definitions = [tool.definition for tool in TOOLS.values()]
         api.add(*ToolsApi(tokens, definitions, max_body_bytes=self._max_body_bytes).routes())
+        api.add(*CallsApi(routing.routing.call_list).routes())
+        api.add(*SessionsApi(routing.routing.session_list).routes())
         front.application.mount(PREFIX, partial(serve_with, api))
         # The package is an extra.
         if find_spec("mcp") is not None:
@@ -57,5 +62,7 @@ class GatewayApi:
         return Limits(max_body_bytes=self._max_body_bytes(), max_json_depth=MAX_DEPTH)
 
     async def _identify(self, request: Request) -> Principal:
-        """The callers of a gateway without a hub are those of its pages."""
-        return await self._front.identify(AsgiRequest.of(request.scope, request.receive))
+        """The callers of a gateway without a hub are those of its pages. None of them manages
+        it: a key that may call every agent must not see what other callers have said."""
+        principal = await self._front.identify(AsgiRequest.of(request.scope, request.receive))
+        return replace(principal, roles=()) if principal.roles else principal

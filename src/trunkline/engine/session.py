@@ -47,6 +47,12 @@ def session_key(profile: Profile, peer: Peer) -> str:
     return f"agent:{_segment(peer.agent_id)}:{CHANNEL}:{own}"
 
 
+def is_key_of(key: str, agent_id: str) -> bool:
+    """Whether the key may be that of a session with the agent. Agents that name their sessions
+    themselves have other keys."""
+    return key.startswith(f"agent:{_segment(agent_id)}:{CHANNEL}:")
+
+
 def msg_context(profile: Profile, peer: Peer, message: Message, *, now_ms: int) -> MsgContext:
     """The message as the host of a channel expects it."""
     inbound = profile.message_context == "channel"

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 Served = TypeVar("Served")
 
 # Long enough for every id and name of the hub.
-_LONGEST: Final = 256
+_LONGEST: Final = 512
 # A decoded slash would make two segments of one, and a line break would end a line of a log.
 _NEVER_IN_A_NAME: Final = re.compile(r"[/\x00-\x1f\x7f]")
 
@@ -30,6 +30,9 @@ PARAMETERS: Final[Mapping[str, PathParameter]] = {
     "owner": PathParameter("The owner of the agent: the first part of its handle.", _NAME),
     "slug": PathParameter("The second part of the handle of the agent.", _NAME),
     "id": PathParameter("The id, as a list shows it."),
+    "key": PathParameter(
+        "The key of the session, as a list shows it.", r"^[^/\x00-\x1f\x7f]{1,512}$"
+    ),
     "principal": PathParameter("The principal: `user:LOGIN`, or `token:NAME` for a service."),
 }
 _OTHER: Final = PathParameter("The name, as a list shows it.")

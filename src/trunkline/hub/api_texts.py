@@ -131,6 +131,38 @@ _MEMBERS: Final[Mapping[str, str]] = {
     "question": "The text of the message; null where the audit keeps no questions.",
     "routeId": "The id of the task; null for a call that was refused before it had one.",
     "deniedReason": "Why it was denied, or did not succeed.",
+    # Calls and sessions.
+    "session": "The key of the session that asked, to which the answer goes.",
+    "tenant": "The tenant of the caller; empty for none.",
+    "callee": "The handle of the agent that was asked.",
+    "skill": "The skill that was asked for; empty for none.",
+    "tool": "The tool by which the call was made; `route` for one of the configuration.",
+    "taskId": "The id of the task of the agent that was asked.",
+    "timeoutMs": "The time within which an answer is expected, in milliseconds.",
+    "endedAt": "The time of its end; null while it is pending.",
+    "parent": "The id of the call that the turn of the caller answers; empty for none.",
+    "depth": "How many calls led to the agent that was asked.",
+    "result": "The answer as it was delivered; null while there is none.",
+    "key": "The key of the session.",
+    "contextId": "The id of the context; empty where all contexts of the caller are one "
+    "conversation.",
+    "tasks": "The number of its tasks, among the latest thousand of the agent.",
+    "entries": "The number of answers of other agents that came to it, among the latest thousand.",
+    "changedAt": "The time of the last change.",
+    "messages": "The messages, as A2A 1.0 has them.",
+    "limit": "Maximum number of messages.",
+    "discardedCalls": "The number of pending calls whose answers are discarded.",
+}
+_CALL_VIEW: Final = {
+    "id": "The correlation id.",
+    "agent": "The handle of the agent that has asked.",
+    "principal": "The id of the principal on whose behalf it has asked.",
+    "status": "`pending`, or how the call came out.",
+}
+_NAMED_SESSION: Final = {
+    "agent": "The agent, where several have a session of this key.",
+    "principal": "The principal, where several have a session of this key; for operators.",
+    "tenant": "The tenant of the principal; empty for none.",
 }
 # Where a member means something else than in the other types.
 _OF_TYPES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -154,6 +186,28 @@ _OF_TYPES: Final[Mapping[str, Mapping[str, str]]] = {
         "principal": "Only tokens of this principal. Callers that are no operators see only their "
         "own.",
     },
+    "CallView": _CALL_VIEW,
+    "CallDetails": _CALL_VIEW,
+    "CallQuery": {
+        "agent": "Only calls of this agent.",
+        "callee": "Only calls to this agent.",
+        "status": "Only calls in this state.",
+        "principal": "Only calls in sessions of this principal. Callers that are no operators see "
+        "only their own.",
+        "tenant": "With this tenant; without, those of callers that have none.",
+    },
+    "SessionView": {
+        "agent": "The handle of the agent.",
+        "principal": "The id of the principal whose conversation it is.",
+    },
+    "SessionQuery": {
+        "agent": "Only sessions with this agent.",
+        "principal": "Only sessions of this principal. Callers that are no operators see only "
+        "their own.",
+        "tenant": "With this tenant; without, those of callers that have none.",
+    },
+    "NamedSession": _NAMED_SESSION,
+    "TranscriptQuery": _NAMED_SESSION,
     "GrantView": {"principal": "The person, `user:LOGIN`, or the service, `token:NAME`."},
     "OAuthRefusal": {"error": "The reason, for programs."},
     "Me": {"token": "The id of the credential."},

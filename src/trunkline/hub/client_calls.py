@@ -10,14 +10,24 @@ from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch, AgentQuery, VersionQuery
 from trunkline.hub.audit_api import InboundQuery
+from trunkline.hub.calls_api import CallPage, CallQuery
 from trunkline.hub.client_http import HubHttp, path_of
 from trunkline.hub.grants_api import GrantPage, GrantQuery, GrantView, NewGrant
 from trunkline.hub.inbound import InboundReport
 from trunkline.hub.oauth_token_api import AccessToken, OAuthForm
+from trunkline.hub.sessions_api import (
+    EndedSession,
+    NamedSession,
+    SessionPage,
+    SessionQuery,
+    Transcript,
+    TranscriptQuery,
+)
 from trunkline.hub.sign_in_api import Me, StartQuery
 from trunkline.hub.token_changes import IssuedToken
 from trunkline.hub.token_requests import NewToken, Rotation
 from trunkline.hub.tokens_api import TokenPage, TokenQuery
+from trunkline.ports.call_views import CallDetails
 
 
 class HubCalls:
@@ -100,6 +110,19 @@ class HubCalls:
             "DELETE", path_of("/agents/{id}", id=id), query=VersionQuery(version=version)
         )
 
+    async def end_session(
+        self, key: str, *, agent: str = "", principal: str = "", tenant: str = ""
+    ) -> EndedSession:
+        """End a session. Its messages and entries belong to no later turn, the answers to its
+        pending calls are discarded, and programs lose their tools. Its tasks stay.
+        """
+        return await self._http.value(
+            EndedSession,
+            "DELETE",
+            path_of("/sessions/{key}", key=key),
+            query=NamedSession(agent=agent, principal=principal, tenant=tenant),
+        )
+
     async def get_access_token(self, body: OAuthForm) -> AccessToken:
         """Exchange a credential for a token (RFC 6749). With `grant_type=client_credentials`
         the client id is the id of a key, and the client secret the key; they may come as
@@ -116,6 +139,10 @@ class HubCalls:
         return await self._http.value(
             AgentView, "GET", path_of("/agents/by-handle/{owner}/{slug}", owner=owner, slug=slug)
         )
+
+    async def get_call(self, id: str) -> CallDetails:
+        """Get a call by its correlation id, with its outcome."""
+        return await self._http.value(CallDetails, "GET", path_of("/calls/{id}", id=id))
 
     async def get_inbound(self, id: str, *, days: int = 7) -> InboundReport:
         """Report who has called an agent in the last days, and how that ended."""
@@ -145,6 +172,19 @@ class HubCalls:
     async def get_sign_in_page(self) -> str:
         """Show the form for login and password, or who is signed in."""
         return await self._http.text("GET", "/auth/sign-in")
+
+    async def get_transcript(
+        self, key: str, *, agent: str = "", principal: str = "", tenant: str = "", limit: int = 100
+    ) -> Transcript:
+        """Get the last messages of a session, the oldest first. With the answers of agents
+        that the agent of the session has asked.
+        """
+        return await self._http.value(
+            Transcript,
+            "GET",
+            path_of("/sessions/{key}/transcript", key=key),
+            query=TranscriptQuery(agent=agent, principal=principal, tenant=tenant, limit=limit),
+        )
 
     async def give_grant(self, id: str, principal: str, body: NewGrant) -> GrantView:
         """Let a person or a service call the agent, from its next request on. A principal is
@@ -182,6 +222,38 @@ class HubCalls:
             ),
         )
 
+    async def list_calls(
+        self,
+        *,
+        agent: str = "",
+        callee: str = "",
+        status: Literal["completed", "discarded", "error", "input_required", "pending", "timeout"]
+        | None = None,
+        principal: str = "",
+        tenant: str = "",
+        page_size: int = 50,
+        page_token: str = "",
+    ) -> CallPage:
+        """List calls of agents to agents: the caller's own, for operators those of all. Calls
+        under way, and those that ended so recently that their outcome is kept, in the
+        order of their ids. That is the order of time, the last call first, except for
+        calls of routes.
+        """
+        return await self._http.value(
+            CallPage,
+            "GET",
+            "/calls",
+            query=CallQuery(
+                agent=agent,
+                callee=callee,
+                status=status,
+                principal=principal,
+                tenant=tenant,
+                page_size=page_size,
+                page_token=page_token,
+            ),
+        )
+
     async def list_grants(self, id: str, *, page_size: int = 50, page_token: str = "") -> GrantPage:
         """List who may call the agent by a grant."""
         return await self._http.value(
@@ -189,6 +261,32 @@ class HubCalls:
             "GET",
             path_of("/agents/{id}/grants", id=id),
             query=GrantQuery(page_size=page_size, page_token=page_token),
+        )
+
+    async def list_sessions(
+        self,
+        *,
+        agent: str = "",
+        principal: str = "",
+        tenant: str = "",
+        page_size: int = 50,
+        page_token: str = "",
+    ) -> SessionPage:
+        """List sessions with agents: the caller's own, for operators those of all. A session
+        is the conversation of a caller with an agent, as far as it was not ended. The one
+        that changed last comes first.
+        """
+        return await self._http.value(
+            SessionPage,
+            "GET",
+            "/sessions",
+            query=SessionQuery(
+                agent=agent,
+                principal=principal,
+                tenant=tenant,
+                page_size=page_size,
+                page_token=page_token,
+            ),
         )
 
     async def list_tokens(

@@ -11,14 +11,17 @@ from trunkline.hub.about_api import Index
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch
+from trunkline.hub.calls_api import CallPage
 from trunkline.hub.client_calls import HubCalls
 from trunkline.hub.grants_api import GrantPage, GrantView, NewGrant
 from trunkline.hub.inbound import InboundReport
 from trunkline.hub.oauth_token_api import AccessToken, OAuthForm
+from trunkline.hub.sessions_api import EndedSession, SessionPage, Transcript
 from trunkline.hub.sign_in_api import Me
 from trunkline.hub.token_changes import IssuedToken
 from trunkline.hub.token_requests import NewToken, Rotation
 from trunkline.hub.tokens_api import TokenPage
+from trunkline.ports.call_views import CallDetails
 
 T = TypeVar("T")
 
@@ -102,6 +105,16 @@ class SyncHubCalls:
         """Delete an agent. Its handle can be published again, with the tasks it had."""
         self._run(self._calls.delete_agent(id, version=version))
 
+    def end_session(
+        self, key: str, *, agent: str = "", principal: str = "", tenant: str = ""
+    ) -> EndedSession:
+        """End a session. Its messages and entries belong to no later turn, the answers to its
+        pending calls are discarded, and programs lose their tools. Its tasks stay.
+        """
+        return self._run(
+            self._calls.end_session(key, agent=agent, principal=principal, tenant=tenant)
+        )
+
     def get_access_token(self, body: OAuthForm) -> AccessToken:
         """Exchange a credential for a token (RFC 6749). With `grant_type=client_credentials`
         the client id is the id of a key, and the client secret the key; they may come as
@@ -116,6 +129,10 @@ class SyncHubCalls:
     def get_agent_by_handle(self, owner: str, slug: str) -> AgentView:
         """Get an agent by its handle, whatever the case of its letters."""
         return self._run(self._calls.get_agent_by_handle(owner, slug))
+
+    def get_call(self, id: str) -> CallDetails:
+        """Get a call by its correlation id, with its outcome."""
+        return self._run(self._calls.get_call(id))
 
     def get_inbound(self, id: str, *, days: int = 7) -> InboundReport:
         """Report who has called an agent in the last days, and how that ended."""
@@ -140,6 +157,18 @@ class SyncHubCalls:
     def get_sign_in_page(self) -> str:
         """Show the form for login and password, or who is signed in."""
         return self._run(self._calls.get_sign_in_page())
+
+    def get_transcript(
+        self, key: str, *, agent: str = "", principal: str = "", tenant: str = "", limit: int = 100
+    ) -> Transcript:
+        """Get the last messages of a session, the oldest first. With the answers of agents
+        that the agent of the session has asked.
+        """
+        return self._run(
+            self._calls.get_transcript(
+                key, agent=agent, principal=principal, tenant=tenant, limit=limit
+            )
+        )
 
     def give_grant(self, id: str, principal: str, body: NewGrant) -> GrantView:
         """Let a person or a service call the agent, from its next request on. A principal is
@@ -169,9 +198,61 @@ class SyncHubCalls:
             )
         )
 
+    def list_calls(
+        self,
+        *,
+        agent: str = "",
+        callee: str = "",
+        status: Literal["completed", "discarded", "error", "input_required", "pending", "timeout"]
+        | None = None,
+        principal: str = "",
+        tenant: str = "",
+        page_size: int = 50,
+        page_token: str = "",
+    ) -> CallPage:
+        """List calls of agents to agents: the caller's own, for operators those of all. Calls
+        under way, and those that ended so recently that their outcome is kept, in the
+        order of their ids. That is the order of time, the last call first, except for
+        calls of routes.
+        """
+        return self._run(
+            self._calls.list_calls(
+                agent=agent,
+                callee=callee,
+                status=status,
+                principal=principal,
+                tenant=tenant,
+                page_size=page_size,
+                page_token=page_token,
+            )
+        )
+
     def list_grants(self, id: str, *, page_size: int = 50, page_token: str = "") -> GrantPage:
         """List who may call the agent by a grant."""
         return self._run(self._calls.list_grants(id, page_size=page_size, page_token=page_token))
+
+    def list_sessions(
+        self,
+        *,
+        agent: str = "",
+        principal: str = "",
+        tenant: str = "",
+        page_size: int = 50,
+        page_token: str = "",
+    ) -> SessionPage:
+        """List sessions with agents: the caller's own, for operators those of all. A session
+        is the conversation of a caller with an agent, as far as it was not ended. The one
+        that changed last comes first.
+        """
+        return self._run(
+            self._calls.list_sessions(
+                agent=agent,
+                principal=principal,
+                tenant=tenant,
+                page_size=page_size,
+                page_token=page_token,
+            )
+        )
 
     def list_tokens(
         self, *, principal: str = "", page_size: int = 50, page_token: str = ""

@@ -9,6 +9,8 @@ a task. Nothing claims them; retention deletes those that have been due for as l
 keeps them. The key of a task goes with the task.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
@@ -25,6 +27,7 @@ ENDED = "session-ended.1"
 AGING = (KEY, ANSWER, NOTE, ENDED, ENTRY)
 
 _encode = msgspec.json.Encoder().encode
+_decode_texts = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class RefusedAnswer(Struct, frozen=True):
@@ -78,11 +81,22 @@ def answer_ms(key: Key) -> int:
     return int(key.id[:15])
 
 
+def answer_task(key: Key) -> str:
+    """The id that the task of an answer would have, by its key."""
+    return key.id[26:]
+
+
 def caller_tag(scope: Scope, context_id: str = "") -> str:
     """The tag of all answers to the caller, or of those in one context."""
     if context_id:
         return array_text(scope.tenant, scope.principal, context_id)
     return array_text(scope.tenant, scope.principal)
+
+
+def caller_of(tags: Iterable[str]) -> tuple[str, str, str]:
+    """Tenant, principal and context, by the tags of an answer or an entry."""
+    tenant, principal, *context = max(map(_decode_texts, tags), key=len)
+    return tenant, principal, context[0] if context else ""
 
 
 def put_answer(scope: Scope, context_id: str, answer_id: str, messages: bytes) -> Put:

@@ -134,9 +134,12 @@ class ProgramTools(Protocol):
     @property
     def definitions(self) -> Sequence[ToolDefinition]: ...
 
-    async def call(self, name: str, arguments: Any) -> dict[str, Any]:
-        """`arguments` are JSON, unchecked. Raises `engine.agent_calls.CallRefused`, and
-        PermissionDenied for a tool that the program does not have."""
+    async def call(
+        self, name: str, arguments: Any, on_update: Callable[[Any], None] | None = None
+    ) -> dict[str, Any]:
+        """`arguments` are JSON, unchecked; `on_update` gets progress, each time all of it. Raises
+        `engine.agent_calls.CallRefused`, and PermissionDenied for a tool that the program does not
+        have."""
         ...
 
 

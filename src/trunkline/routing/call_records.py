@@ -22,6 +22,7 @@ from trunkline.model.principal import Principal
 from trunkline.ports.caller_records import array_text
 from trunkline.ports.records import Key, Put
 from trunkline.ports.session_entries import SessionRef
+from trunkline.ports.store import Scope
 
 CALL: Final = "call.1"
 WATCH: Final = "routed.1"
@@ -114,6 +115,11 @@ def agent_tag(handle: str) -> str:
     return array_text("agent", handle)
 
 
+def owner_tag(scope: Scope) -> str:
+    """The tag of all calls in sessions of a caller, whichever agent made them."""
+    return array_text("owner", scope.tenant, scope.principal)
+
+
 def call_body(call: RoutedCall) -> bytes:
     return _encode(call)
 
@@ -156,4 +162,5 @@ def put_end(end: CallEnd) -> Put:
 
 
 def _tags(call: RoutedCall, task_id: str) -> tuple[str, ...]:
-    return (call.session.tag, task_tag(task_id), agent_tag(call.session.scope.agent))
+    scope = call.session.scope
+    return (call.session.tag, task_tag(task_id), agent_tag(scope.agent), owner_tag(scope))

@@ -8,6 +8,7 @@ from trunkline.engine.routes import Route
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store
 from trunkline.routing.answers import Answers
+from trunkline.routing.call_list import CallList
 from trunkline.routing.call_records import WATCH
 from trunkline.routing.call_watch import CallWatches, numbers
 from trunkline.routing.callees import Callees
@@ -17,7 +18,9 @@ from trunkline.routing.counts import CallCounts
 from trunkline.routing.deadlines import CallEnds
 from trunkline.routing.plans import Plans
 from trunkline.routing.polls import Polls
+from trunkline.routing.rights import Rights
 from trunkline.routing.routes import Routes
+from trunkline.routing.session_list import SessionList
 from trunkline.routing.sessions import SessionDirectory
 from trunkline.routing.tool_tokens import TurnToolTokens
 from trunkline.routing.tools import Toolbox, actions
@@ -99,6 +102,11 @@ class Routing:
             counts=self.counts,
             on_discarded=self.calls.wake_caller,
             end_tokens=self.tool_tokens.end_session,
+        )
+        rights = Rights(callees)
+        self.call_list = CallList(open_main=open_main, rights=rights)
+        self.session_list = SessionList(
+            callees=callees, open_main=open_main, rights=rights, sessions=self.sessions
         )
 
         self._routes = Routes(

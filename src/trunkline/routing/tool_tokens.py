@@ -31,7 +31,7 @@ from trunkline.ports.session_entries import SessionRef
 from trunkline.ports.store import Store
 from trunkline.ports.tools import LentTools, ToolDefinition
 from trunkline.routing.callers import CallingTurn
-from trunkline.routing.tools import Action
+from trunkline.routing.tools import Action, OnUpdate, unseen
 from trunkline.runtime.due_work import DueKind
 
 _log = logging.getLogger("trunkline.routing")
@@ -179,12 +179,14 @@ class LentProgramTools:
     def definitions(self) -> Sequence[ToolDefinition]:
         return [definition for definition, _ in self._actions.values()]
 
-    async def call(self, name: str, arguments: Any) -> dict[str, Any]:
+    async def call(
+        self, name: str, arguments: Any, on_update: OnUpdate | None = None
+    ) -> dict[str, Any]:
         found = self._actions.get(name)
         if found is None:
             raise PermissionDenied("The agent of this turn was not given this tool")
         _, action = found
-        return await action(self.turn, arguments)
+        return await action(self.turn, arguments, on_update or unseen)
 
 
 def _key(token: str) -> Key:

@@ -113,6 +113,11 @@ class PublishedAgent:
             session_key=session_key,
         )
 
+    @property
+    def names_sessions(self) -> bool:
+        """Whether its backend has its own names for sessions."""
+        return self._names_sessions is not None
+
     def conversation(self, context_id: str, task_id: str) -> str:
         """The id by which backends and sessions know the conversation of a task. Without contexts
         it is that of the task: clients may use the id of a message, and so of a context, again."""

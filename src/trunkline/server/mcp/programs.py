@@ -1,15 +1,15 @@
 """`ProgramMcp`: the tools of a turn over MCP, for the program that has its token.
 
-Every request is answered by itself, in JSON. So there is no session that anyone could take over and
-no stream that a program could leave unread. The package `mcp` is imported with the first request,
+Every request is answered by itself, so there is no session that anyone could take over, and no
+stream without a request. The package `mcp` is imported with the first request,
 because that takes most of a second and few gateways need it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trunkline.background import BackgroundTasks
 from trunkline.engine.agent_calls import CallRefused
@@ -98,7 +98,6 @@ class ProgramMcp:
         tools = _ToolsOfRequest(self._tasks)
         return StreamableHTTPSessionManager(
             make_server(lambda: nullcontext(tools), version=self._version),
-            json_response=True,
             stateless=True,
             max_request_body_size=self._limits().max_body_bytes,
         )
@@ -135,8 +134,16 @@ class _ToolsOfRequest(Mapping[str, Tool]):
         async def run(
             request: object, *, on_update: OnUpdate | None = None, signal: Signal | None = None
         ) -> Envelope:
-            call = self._tasks.start(_result(tools, definition.name, request), name="tool")
-            canceled = self._tasks.start(_wait(signal or asyncio.Event()), name="tool: cancel")
+            def progress(update: Envelope) -> None:
+                # A host may wait for minutes, and shows its user that something happens.
+                if on_update is not None and (told := on_update(update)) is not None:
+                    self._tasks.spawn(_wait(told), name="tool: progress")
+
+            call = self._tasks.start(
+                _result(tools, definition.name, request, progress), name="tool"
+            )
+            called_off = signal or asyncio.Event()
+            canceled = self._tasks.start(_wait(called_off.wait()), name="tool: cancel")
             try:
                 await asyncio.wait({call, canceled}, return_when=asyncio.FIRST_COMPLETED)
                 return call.result() if call.done() else _CANCELED
@@ -147,7 +154,7 @@ class _ToolsOfRequest(Mapping[str, Tool]):
         return Tool(
             definition=definition,
             run=run,
-            describe=lambda _: "",
+            describe=_describe,
             has_failed=skill_calls.is_refusal,
         )
 
@@ -156,14 +163,20 @@ class _ToolsOfRequest(Mapping[str, Tool]):
 _CANCELED = skill_calls.refusal("call_failed", "the request was canceled")
 
 
-async def _result(tools: ProgramTools, name: str, arguments: object) -> Envelope:
+async def _result(
+    tools: ProgramTools, name: str, arguments: object, progress: Callable[[Envelope], None]
+) -> Envelope:
     try:
-        return await tools.call(name, arguments)
+        return await tools.call(name, arguments, progress)
     except CallRefused as refused:
         return skill_calls.refusal(refused.code, refused.text)
     except TrunklineError as error:
         return skill_calls.refusal("call_failed", message(error))
 
 
-async def _wait(signal: Signal) -> None:
-    await signal.wait()
+def _describe(update: Envelope) -> str:
+    return f"steps that have ended: {len(update['steps'])}"
+
+
+async def _wait(awaited: Awaitable[Any]) -> None:
+    await awaited
