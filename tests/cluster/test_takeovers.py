@@ -116,10 +116,10 @@ class Counting:
 async def test_participants_and_taps_go_on_at_the_next_owner(is_followed: bool) -> None:
     participants: list[Counting] = []
 
-    def rejoin(_: LiveTask, records: object) -> Counting:
+    def rejoin(_: LiveTask, records: object) -> list[Counting]:
         assert isinstance(records, list)
         participants.append(Counting(records[0]))
-        return participants[-1]
+        return participants[-1:]
 
     async with nodes(participants={"count.1": rejoin}) as cluster:
         a, b = cluster.worlds

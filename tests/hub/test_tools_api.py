@@ -189,7 +189,7 @@ POLLS = [
     ({"correlationId": "x" * 257}, 400),
     ({"taskId": 5}, 400),
     ({"task": "t"}, 400),
-    ({"taskId": "t", "agent": "acme/nobody"}, 404),
+    ({"taskId": "t", "agent": "acme/nobody"}, 400),
 ]
 
 

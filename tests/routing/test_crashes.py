@@ -98,3 +98,28 @@ async def test_the_caller_learns_that_the_gateway_stopped(
             assert entry["kind"] == "skill_timeout"
         await clock.advance(60)
         assert len(await w.entries("caller", "c1")) == 1
+
+
+async def test_a_call_on_its_way_to_the_main_store_keeps_its_deadline() -> None:
+    """The gateway stops before it has taken the call there."""
+    clock = FakeClock()
+    same: Any = {
+        "clock": clock,
+        "limits": when("wait_for_timeout"),
+        "elsewhere": {"helper": helper},
+    }
+    async with calling({"caller": asks}, **same) as w:
+        same |= {"store": w.store, "other_store": w.runtimes[1].store}
+        w.runtimes[1].due._is_closing = True
+        await w.send("caller", "slowly", context="c1")
+        assert not await w.calls()
+        await w.vanish()
+    await clock.advance(20)
+    async with calling({"caller": asks}, node="next", **same) as w:
+        await clock.advance(1)
+        await until(w.calls)
+        await clock.advance(8)
+        assert not await w.entries("caller", "c1")
+        await clock.advance(2)
+        entry = await only_entry(w)
+        assert entry["kind"] == "skill_timeout"

@@ -195,11 +195,11 @@ class CallWorld:
         caller = Caller(principal=principal)
         return _decode(await found.service.get(found.agent, caller, GetTaskRequest(id=task_id)))
 
-    async def cancel(self, slug: str, task_id: str, principal: Principal = ALICE) -> None:
+    async def cancel(self, slug: str, task_id: str, principal: Principal = ALICE) -> Task:
         found = self.callee(slug)
         assert found is not None
-        request = CancelTaskRequest(id=task_id)
-        await found.service.cancel(found.agent, Caller(principal=principal), request)
+        caller, request = Caller(principal=principal), CancelTaskRequest(id=task_id)
+        return _decode(await found.service.cancel(found.agent, caller, request))
 
     async def entries(
         self, slug: str, context: str, principal: Principal = ALICE

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ class Handler:
 
 
 class Work:
-    def __init__(self, store: MemoryStore, clock: FakeClock, **options: int) -> None:
+    def __init__(self, store: MemoryStore, clock: FakeClock, **options: Any) -> None:
         self.store = store
         self.clock = clock
         self.handler = Handler()

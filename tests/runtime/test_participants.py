@@ -105,9 +105,9 @@ async def test_an_error_of_a_participant_is_logged(caplog: pytest.LogCaptureFixt
 async def test_participants_come_back_with_their_task(make_store: Callable[[], Store]) -> None:
     back: list[Cursor] = []
 
-    def rejoin(live: LiveTask, records: Sequence[Record]) -> Cursor:
+    def rejoin(live: LiveTask, records: Sequence[Record]) -> list[Cursor]:
         back.append(Cursor(live, records))
-        return back[-1]
+        return back[-1:]
 
     async with world(store=make_store()) as first:
         task_id, _ = await waiting(first)

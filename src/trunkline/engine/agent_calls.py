@@ -32,7 +32,7 @@ _ID: Final = re.compile(r"[!-~]{1,256}")
 _ARGUMENTS: Final = frozenset(
     ("agent", "skill", "input", "mode", "timeout", "timeoutSeconds", "wait", "taskId")
 )
-_POLL_ARGUMENTS: Final = frozenset(("taskId", "correlationId", "agent"))
+_POLL_ARGUMENTS: Final = frozenset(("taskId", "correlationId"))
 # Models need not know these, because the gateway decides about them: `returnTo` must be right where
 # it is given, and `correlationId` is ignored.
 OF_GATEWAY: Final = frozenset(("returnTo", "correlationId"))
@@ -90,8 +90,6 @@ class Poll(Struct, frozen=True, kw_only=True):
 
     task_id: str
     call_id: str
-    # Needed for a call that expects no answer.
-    agent: str
 
 
 class CallRefused(Exception):
@@ -140,12 +138,7 @@ def read_poll(arguments: Any) -> Poll:
     call_id = _id(named.get("correlationId"), "correlationId")
     if not task_id and not call_id:
         raise invalid("name the taskId or the correlationId of the call, as agent_call returned")
-    agent = named.get("agent")
-    return Poll(
-        task_id=task_id,
-        call_id=call_id,
-        agent="" if agent is None or agent == "" else name_of_agent(agent, "agent"),
-    )
+    return Poll(task_id=task_id, call_id=call_id)
 
 
 def named_arguments(

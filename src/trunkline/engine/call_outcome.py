@@ -8,8 +8,9 @@ from msgspec import UNSET
 
 from trunkline.engine import gateway_texts
 from trunkline.engine.plain_json import MAX_DEPTH, TooDeep, plain
-from trunkline.engine.recovery import RESTARTED
+from trunkline.engine.recovery import RESTARTED, restart_reason
 from trunkline.engine.structured_answer import BROKEN, of_object, read_answer
+from trunkline.engine.turn_ends import TurnEnd
 from trunkline.model.call_outcomes import (
     AGENT_CRASHED,
     AGENT_WITHDRAWN,
@@ -37,13 +38,21 @@ _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TOO_DEEP: Final = f"The answer is nested deeper than {MAX_DEPTH} levels. Its task has it."
 
 
+def outcome_of_turn(end: TurnEnd) -> CallOutcome:
+    """The outcome of the call that has asked for the turn."""
+    if end.is_lost:
+        text = restart_reason(TaskState.WORKING)
+        return CallOutcome("error", code=GATEWAY_RESTARTED, text=text)
+    return outcome_of(end.status, end.artifacts)
+
+
 def outcome_of(status: TaskStatus, artifacts: Sequence[Artifact]) -> CallOutcome:
-    """The outcome of a task that has settled. `artifacts` are those of the turn itself, so that no
-    answer of an earlier turn is taken for the answer of this one."""
+    """The outcome of a turn that left its task with this status and made these artifacts."""
     said = () if status.message is None else status.message.parts
     if status.state in INTERRUPTED:
         return CallOutcome("input_required", text=text_of(said))
-    if status.state is TaskState.COMPLETED:
+    # A task is submitted again where another message waited for the end of the turn.
+    if status.state in (TaskState.COMPLETED, TaskState.SUBMITTED):
         parts = [part for artifact in artifacts for part in artifact.parts]
         return CallOutcome("completed", answer=answer_of(parts or said))
     text = text_of(said)

@@ -16,8 +16,7 @@ class CallOrigin(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     has, nor how deep it is.
     """
 
-    # The id of the call that the turn answers; empty for a turn that an answer has started, and for
-    # a call that expects no answer.
+    # The id of the call that the turn answers; empty for a turn that an answer has started.
     id: str = ""
     # The id of the first call of the chain, from which this one follows.
     root: str = ""

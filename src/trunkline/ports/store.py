@@ -308,6 +308,14 @@ class Store(Protocol):
         ...
 
 
+async def all_entries(store: Store, task_id: str) -> list[Entry]:
+    """The journal of a task, as far as it was not pruned."""
+    found: list[Entry] = []
+    while page := await store.entries(task_id, after=found[-1].seq if found else 0, limit=500):
+        found += page
+    return found
+
+
 async def all_tasks(store: Store, query: OperatorQuery) -> AsyncIterator[StoredTask]:
     """The tasks of every page, the most recent status first."""
     page = await store.list_all(query)

@@ -5,8 +5,9 @@ A call has up to three records:
 - the *call* itself (`call.1`, main store): pending from the commit that creates the task of the
   called agent, and due at its timeout. Every end of it is one change that expects the version of a
   pending call, so the first end wins. A call that has ended is due again when it may be forgotten;
-- the *watch* (`routed.1`, in the store of the called agent): goes with the task, and brings the
-  participant back that ends the call;
+- the *watch* (`routed.1`, in the store of the called agent): goes with the task, brings the
+  participant back that ends the call, and says who has asked for as long as the task is kept. A
+  call that expects no answer has this record alone;
 - an *end on its way* (`call-end.1`, main store), where one commit cannot do it all: the task is in
   another store than the main one, or the answer is too large to read while a commit is made.
 """
@@ -19,6 +20,7 @@ from msgspec import Raw, Struct
 from trunkline.engine.agent_calls import Delivery, OnCrash
 from trunkline.model.call_outcomes import CallOutcome
 from trunkline.model.principal import Principal
+from trunkline.model.routed_calls import TaskRecord
 from trunkline.ports.caller_records import array_text
 from trunkline.ports.records import Key, Put
 from trunkline.ports.session_entries import SessionRef
@@ -120,12 +122,12 @@ def owner_tag(scope: Scope) -> str:
     return array_text("owner", scope.tenant, scope.principal)
 
 
-def call_body(call: RoutedCall) -> bytes:
-    return _encode(call)
-
-
 def read_call_body(body: bytes) -> RoutedCall:
     return _decode_call(body)
+
+
+def watch_of(call: RoutedCall) -> TaskRecord:
+    return TaskRecord(WATCH, call.id, _encode(call))
 
 
 def put_pending(call: RoutedCall, task_id: str) -> Put:

@@ -31,16 +31,16 @@ from trunkline.model.errors import (
     TrunklineError,
     Unavailable,
 )
-from trunkline.model.routed_calls import CallOrigin, TaskRecord
+from trunkline.model.routed_calls import CallOrigin
 from trunkline.model.values import Message, Part, Role, Task
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store
 from trunkline.protocol import skill_calls
-from trunkline.routing.call_records import WATCH, RoutedCall, call_body, put_ended
+from trunkline.routing.call_records import RoutedCall, put_ended, watch_of
 from trunkline.routing.callees import Callee, Callees
 from trunkline.routing.callers import CallingTurn
-from trunkline.routing.counts import CallCounts
 from trunkline.routing.permissions import Permissions
+from trunkline.routing.polls import own_calls
 from trunkline.routing.waiting import Waiting, answer_of
 from trunkline.runtime.service import TaskAnswer
 
@@ -64,26 +64,17 @@ class Calls:
         open_main: Callable[[], Awaitable[Store]],
         clock: Clock,
         ids: Ids,
-        counts: CallCounts,
-        wake: Callable[[], None],
-        wake_in: Callable[[float], None],
-        tell: Callable[[str], None],
+        waiting: Waiting,
         on_audit: OnAudit,
     ) -> None:
-        """`wake` has due work looked for in all stores, `wake_in` in the main store after that many
-        seconds. `tell` tells the other nodes the id of a call that ended."""
         self._callees = callees
         self._limits = limits
         self._open_main = open_main
         self._clock = clock
         self._ids = ids
-        self._counts = counts
-        self._wake = wake
-        self._wake_in = wake_in
-        self._tell = tell
         self._on_audit = on_audit
         self.permissions = Permissions(callees=callees, limits=limits)
-        self._waiting = Waiting(open_main=open_main, clock=clock)
+        self._waiting = waiting
 
     async def call(
         self, turn: CallingTurn, arguments: Any, *, source_tool: str, id: str = ""
@@ -122,32 +113,6 @@ class Calls:
         Raises StoreError."""
         record = await self._waiting.recorded(id)
         return record is not None and record.state == "pending"
-
-    def ended(
-        self, call: RoutedCall, outcome: CallOutcome | None, *, is_late: bool, took_s: float
-    ) -> None:
-        """A commit of this node has ended the call, or with an outcome of None has it ended soon.
-        `is_late`: another end was first. `took_s`: since the called agent was done."""
-        if is_late:
-            self._counts.ended["late"] += 1
-        elif outcome is not None:
-            self._counts.ended[outcome.status] += 1
-            self._counts.delivery.observe(took_s)
-        self.wake_caller(call)
-        if outcome is None or call.starts_turn or call.delivery != "session":
-            self._wake()
-
-    def wake_caller(self, call: RoutedCall) -> None:
-        """Have a caller that waits look for the end of the call, at whichever node it is."""
-        if not self._waiting.wake(call.id) and call.waits:
-            self._tell(call.id)
-
-    def hear(self, call_id: str) -> None:
-        """Another node has ended the call; an empty id means that something may have been lost."""
-        self._waiting.wake(call_id)
-
-    async def close(self) -> None:
-        await self._waiting.close()
 
     @contextmanager
     def audited(self, turn: CallingTurn, callee: str = "") -> Iterator[None]:
@@ -218,7 +183,6 @@ class Calls:
         id = id or self._ids.new()
         call = self._routed(turn, asked, callee.agent.handle, skill, source_tool, id, kept_ms)
         tenant = turn.session.scope.tenant
-        is_expected = asked.timeout_ms > 0
         payload = skill_calls.invocation(
             correlation_id=id,
             skill=skill,
@@ -228,7 +192,7 @@ class Calls:
             timeout_ms=asked.timeout_ms,
         )
         origin = CallOrigin(
-            id=id if is_expected else "",
+            id=id,
             root=call.root,
             depth=call.depth,
             turns=call.turns,
@@ -241,7 +205,7 @@ class Calls:
             call_chain=turn.chain,
             call=origin,
             asked_by=turn.agent,
-            joins=TaskRecord(WATCH, id, call_body(call)) if is_expected else None,
+            joins=watch_of(call),
             operation=Operation.SEND_MESSAGE.value,
             binding=source_tool,
         )
@@ -254,12 +218,13 @@ class Calls:
             ),
             configuration=SendMessageConfiguration(return_immediately=True),
         )
+        if asked.task_id and not await own_calls(callee.service.store, turn.session, asked.task_id):
+            # The same as for a task that does not exist.
+            raise _no_such_task()
         with self._waiting.for_call(id) as woken:
             task = await self._sent(callee, caller, request)
-            if not is_expected:
-                return {"status": "working", "taskId": task.id, "agent": callee.agent.handle}
-            self._counts.begun += 1
-            self._wake_in(asked.timeout_ms / 1000)
+            if not asked.timeout_ms:
+                return {"status": "working", "taskId": task.id}
             if asked.waits:
                 return await self._waiting.answer(call, woken)
         return _pending(call, task.id)
@@ -305,7 +270,7 @@ class Calls:
         except PermissionDenied as error:
             raise CallRefused("policy_denied", error.message) from error
         except TaskNotFound as error:
-            raise CallRefused("not_found", "the agent has no such task") from error
+            raise _no_such_task() from error
         except (Unavailable, StoreError) as error:
             raise NotNow("call_failed", error.message) from error
         except TrunklineError as error:
@@ -330,6 +295,10 @@ def _parts(callee: Callee, value: Any, payload: dict[str, Any]) -> tuple[Part, .
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else _encode(value).decode()
+
+
+def _no_such_task() -> CallRefused:
+    return CallRefused("not_found", "this session has no such task of the agent")
 
 
 def _pending(call: RoutedCall, task_id: str) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from trunkline.model.call_outcomes import CallOutcome
 from trunkline.ports.clock import Clock
-from trunkline.ports.records import Change, Key, Record
+from trunkline.ports.records import Change, Key, Put, Record
 from trunkline.ports.store import Store
+from trunkline.routing.call_news import CallNews
 from trunkline.routing.call_records import (
     CALL,
     END,
@@ -20,8 +21,6 @@ from trunkline.routing.call_records import (
     decode_end,
     decode_record,
 )
-from trunkline.routing.call_watch import OnEnded
-from trunkline.routing.counts import CallCounts
 from trunkline.routing.delivery import ends_with_outcome, ends_with_timeout
 from trunkline.runtime.due_work import DueKind
 
@@ -37,14 +36,13 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
     next_number: Callable[[], int]
     # Reads the outcome of a call from the task of the called agent; None where that is gone.
     outcome_from_task: Callable[[RoutedCall, str], Awaitable[CallOutcome | None]]
-    counts: CallCounts
-    on_ended: OnEnded
+    news: CallNews
     wake_in: Callable[[float], None]
 
     def due_kinds(self) -> tuple[DueKind, ...]:
         return (
-            DueKind(name=CALL, handle=self._time_out, workers=_WORKERS),
-            DueKind(name=END, handle=self._end, workers=_WORKERS),
+            DueKind(name=CALL, handle=self._time_out, workers=_WORKERS, committed=self._timed_out),
+            DueKind(name=END, handle=self._end, workers=_WORKERS, committed=self._ended),
         )
 
     async def arm(self) -> None:
@@ -69,28 +67,39 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
             number=self.next_number(),
             expected=due.version,
         )
-        self.counts.ended["timeout"] += 1
-        late_ms = self.clock.now_ms() - record.call.begun_ms - record.call.timeout_ms
-        self.counts.timeout_error.observe(abs(late_ms) / 1000)
         return ended.changes
+
+    def _timed_out(self, due: Record, changes: Sequence[Change]) -> None:
+        if changes:
+            call = decode_record(due.body).call
+            late_ms = self.clock.now_ms() - call.begun_ms - call.timeout_ms
+            self.news.counts.timeout_error.observe(abs(late_ms) / 1000)
+            self.news.ended(call, "timeout")
 
     async def _end(self, due: Record) -> Sequence[Change]:
         end = decode_end(due.body)
         main = await self.open_main()
         stored = await main.record(call_key(end.call.id))
         if stored is None or decode_record(stored.body).state != "pending":
+            self.news.late()
             return ()
         outcome = end.outcome or await self.outcome_from_task(end.call, end.task_id)
         if outcome is None:
             outcome = CallOutcome("error", code="task_gone", text="The task is not kept any more.")
-        ended = ends_with_outcome(
+        if outcome.is_crash and end.call.on_crash == "wait_for_timeout":
+            return ()
+        return ends_with_outcome(
             end.call,
             end.task_id,
             outcome,
             at_ms=self.clock.now_ms(),
             number=self.next_number(),
             expected=stored.version,
-        )
-        took_s = max(0, self.clock.now_ms() - end.settled_ms) / 1000
-        self.on_ended(end.call, outcome, is_late=False, took_s=took_s)
-        return ended.changes
+        ).changes
+
+    def _ended(self, due: Record, changes: Sequence[Change]) -> None:
+        end = decode_end(due.body)
+        ended = [each for each in changes if isinstance(each, Put) and each.key.kind == CALL]
+        if ended:
+            took_s = max(0, self.clock.now_ms() - end.settled_ms) / 1000
+            self.news.ended(end.call, decode_record(ended[0].body).state, took_s=took_s)

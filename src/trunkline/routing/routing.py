@@ -9,6 +9,7 @@ from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store
 from trunkline.routing.answers import Answers
 from trunkline.routing.call_list import CallList
+from trunkline.routing.call_news import CallNews
 from trunkline.routing.call_records import WATCH
 from trunkline.routing.call_watch import CallWatches, numbers
 from trunkline.routing.callees import Callees
@@ -24,6 +25,7 @@ from trunkline.routing.session_list import SessionList
 from trunkline.routing.sessions import SessionDirectory
 from trunkline.routing.tool_tokens import TurnToolTokens
 from trunkline.routing.tools import Toolbox, actions
+from trunkline.routing.waiting import Waiting
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.outbox import MainStore
@@ -59,16 +61,21 @@ class Routing:
         self._main: Runtime | None = None
         self._runtimes: Iterable[Runtime] = ()
         self.counts = CallCounts()
+        self._waiting = Waiting(open_main=open_main, clock=clock)
+        self._news = CallNews(
+            counts=self.counts,
+            waiting=self._waiting,
+            wake=self._wake,
+            wake_in=self._wake_in,
+            tell=self._tell,
+        )
         self.calls = Calls(
             callees=callees,
             limits=limits,
             open_main=open_main,
             clock=clock,
             ids=ids,
-            counts=self.counts,
-            wake=self._wake,
-            wake_in=self._wake_in,
-            tell=self._tell,
+            waiting=self._waiting,
             on_audit=on_audit,
         )
         polls = Polls(callees=callees, open_main=open_main)
@@ -86,8 +93,7 @@ class Routing:
             clock=clock,
             next_number=self._numbers,
             outcome_from_task=polls.outcome_from_task,
-            counts=self.counts,
-            on_ended=self.calls.ended,
+            news=self._news,
             wake_in=self._wake_in,
         )
 
@@ -99,8 +105,7 @@ class Routing:
             callees=callees,
             open_main=open_main,
             clock=clock,
-            counts=self.counts,
-            on_discarded=self.calls.wake_caller,
+            news=self._news,
             end_tokens=self.tool_tokens.end_session,
         )
         rights = Rights(callees)
@@ -132,7 +137,7 @@ class Routing:
         watches = CallWatches(
             main=main,
             clock=self._clock,
-            on_ended=self.calls.ended,
+            news=self._news,
             next_number=self._numbers,
         )
         return {WATCH: watches.rejoin}
@@ -150,7 +155,7 @@ class Routing:
         """`main` is the runtime of the main store; `runtimes` are always all that there are."""
         self._main, self._runtimes = main, runtimes
         self.plans.runtime = main
-        main.hear(TOPIC, self.calls.hear)
+        main.hear(TOPIC, self._waiting.wake)
 
     async def open(self) -> None:
         """Continue the calls from before a restart. Raises StoreError."""
@@ -158,7 +163,7 @@ class Routing:
 
     async def close(self) -> None:
         await self.tool_tokens.close()
-        await self.calls.close()
+        await self._waiting.close()
 
     def _wake(self) -> None:
         for runtime in self._runtimes:

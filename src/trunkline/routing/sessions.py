@@ -11,9 +11,9 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.records import Key, Put, Record
 from trunkline.ports.session_entries import SessionRef, ended_key
 from trunkline.ports.store import Store
-from trunkline.routing.call_records import CALL, RoutedCall, decode_record
+from trunkline.routing.call_news import CallNews
+from trunkline.routing.call_records import CALL, decode_record
 from trunkline.routing.callees import Callee, Callees
-from trunkline.routing.counts import CallCounts
 from trunkline.routing.delivery import discards
 
 _PAGE: Final = 200
@@ -23,9 +23,7 @@ class SessionDirectory(Struct, frozen=True, kw_only=True, eq=False):
     callees: Callees
     open_main: Callable[[], Awaitable[Store]]
     clock: Clock
-    counts: CallCounts
-    # Called with each call that was discarded.
-    on_discarded: Callable[[RoutedCall], None]
+    news: CallNews
     # Ends the tokens of programs in a session.
     end_tokens: Callable[[SessionRef], Awaitable[None]]
 
@@ -53,22 +51,22 @@ class SessionDirectory(Struct, frozen=True, kw_only=True, eq=False):
             for record in page:
                 count += await self._discard(main, record)
             after = page[-1].key
-        self.counts.ended["discarded"] += count
         return count
 
-    async def _discard(self, main: Store, record: Record) -> bool:
-        call = decode_record(record.body)
-        if call.state != "pending":
-            return False
-        at_ms = self.clock.now_ms()
-        try:
-            await main.change(
-                discards(call.call, call.task_id, at_ms=at_ms, expected=record.version)
-            )
-        except RecordConflict:
-            return False  # It has just ended by itself.
-        self.on_discarded(call.call)
-        return True
+    async def _discard(self, main: Store, found: Record) -> bool:
+        record: Record | None = found
+        while record is not None and (call := decode_record(record.body)).state == "pending":
+            at_ms = self.clock.now_ms()
+            discarded = discards(call.call, call.task_id, at_ms=at_ms, expected=record.version)
+            try:
+                await main.change(discarded)
+            except RecordConflict:
+                # It has just ended by itself, or is about to time out.
+                record = await main.record(found.key)
+            else:
+                self.news.ended(call.call, "discarded")
+                return True
+        return False
 
     def _callee(self, handle: str) -> Callee:
         callee = self.callees.callee(handle)

@@ -77,7 +77,6 @@ POLL_DEFINITION: Final = ToolDefinition(
         {
             "taskId": {**_TEXT, "description": "The taskId that agent_call returned."},
             "correlationId": {**_TEXT, "description": "The correlationId that it returned."},
-            "agent": {**_TEXT, "description": "The agent, for a call without a timeout."},
         }
     ),
 )

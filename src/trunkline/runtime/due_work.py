@@ -45,6 +45,8 @@ class DueKind(Struct, frozen=True, kw_only=True):
     workers: int = 4
     # After this many attempts the record becomes a dead letter, and its scope continues.
     max_attempts: int = 10
+    # Learns of the changes that the handler has returned, once they are committed.
+    committed: Callable[[Record, Sequence[Change]], None] | None = None
 
 
 def retry_after_s(attempts: int) -> float:
@@ -176,6 +178,9 @@ class DueWork:
             _log.error(
                 "due work was not committed", extra={**_named(record), "reason": error.message}
             )
+        else:
+            if kind.committed is not None:
+                kind.committed(record, changes)
 
     def _after_failure(self, kind: DueKind, record: Record, error: Exception) -> Change:
         if record.attempts >= kind.max_attempts:

@@ -43,7 +43,7 @@ class Membership(Struct, kw_only=True, eq=False):
     # Looks for due records, because the claims of a node end with it.
     wake_due: Callable[[], None]
     # The features that hear of `Told`, by topic. Each also hears of a `Missed`, with an empty text.
-    features: dict[str, Callable[[str], None]] = {}
+    features: dict[str, Callable[[str], object]] = {}
     # What failed at the last attempt, because the store could not be reached.
     _failing: set[str] = set()
     # Set when a sweep must not wait for its time.

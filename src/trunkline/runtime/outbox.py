@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from trunkline.model.errors import (
     LimitReached,
@@ -147,7 +147,15 @@ def _stored(change: MainChange) -> _Stored:
 
 def _changes(entry: Record) -> list[Change]:
     found = [(each.put, each.delete, each.add) for each in _decode(entry.body)]
-    return [change for each in found for change in each if change is not None]
+    # A due time counts from the commit of the entry, however long that waited.
+    waited_ms = max(0, entry.claimed_ms - (entry.due_ms or 0))
+    return [_earlier(change, waited_ms) for each in found for change in each if change is not None]
+
+
+def _earlier(change: MainChange, waited_ms: int) -> MainChange:
+    if not isinstance(change, Put) or not change.due_in_ms:
+        return change
+    return structs.replace(change, due_in_ms=max(0, change.due_in_ms - waited_ms))
 
 
 def _dead(entry: Record, reason: str) -> Sequence[Change]:

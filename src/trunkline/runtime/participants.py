@@ -52,9 +52,9 @@ class Participant(Protocol):
 
 # The version of a record that is not stored yet.
 NEW: Final = 0
-# Makes the participant of a task from the records of its kind: of one that is new, or of all that
+# Makes the participants of a task from the records of a kind: of one that is new, or of all that
 # the store has.
-Rejoin: TypeAlias = Callable[["LiveTask", Sequence[Record]], Participant]
+Rejoin: TypeAlias = Callable[["LiveTask", Sequence[Record]], Sequence[Participant]]
 # The participants that a task has without a record, for as long as it has not ended.
 Watchers: TypeAlias = Callable[["LiveTask"], tuple[Participant, ...]]
 
@@ -77,17 +77,21 @@ class Participants(Struct, frozen=True, kw_only=True, eq=False):
                     found.setdefault(record.key.kind, []).append(record)
         if not live.participants:
             live.participants = tuple(
-                [self.kinds[kind](live, records) for kind, records in found.items()]
+                [
+                    each
+                    for kind, records in found.items()
+                    for each in self.kinds[kind](live, records)
+                ]
             )
             if self.watchers is not None:
                 live.participants += self.watchers(live)
 
     def join(self, live: "LiveTask", record: TaskRecord) -> Group:
-        """Attach the participant of a record that is new. Returns what keeps the record with the
+        """Attach the participants of a record that is new. Returns what keeps the record with the
         task, for its next append."""
         key = Key(record.kind, live.scope.agent, record.id)
         new = Record(key=key, version=NEW, body=record.body)
-        live.participants += (self.kinds[record.kind](live, [new]),)
+        live.participants += tuple(self.kinds[record.kind](live, [new]))
         return Group((Put(key=key, body=record.body, goes_with_task=True, expected=0),))
 
 

@@ -92,11 +92,11 @@ class Reservations(Struct, frozen=True, eq=False):
         self.journal.attach(live, Group((reservation.put(),)))
 
 
-def rejoin(_: LiveTask, records: Sequence[Record]) -> Reservation:
+def rejoin(_: LiveTask, records: Sequence[Record]) -> tuple[Reservation]:
     """The participant of a task that has come into memory."""
     record = records[0]
     changes = [
         Add(key=Key(kind, scope, id), amount=amount, at_most=_ANY)
         for kind, scope, id, amount in _decode(record.body).counts
     ]
-    return Reservation(record.key, tuple(changes))
+    return (Reservation(record.key, tuple(changes)),)

@@ -274,7 +274,7 @@ class Runtime:
         """Whether several nodes may share the store."""
         return self._membership is not None
 
-    def hear(self, topic: str, hear: Callable[[str], None]) -> None:
+    def hear(self, topic: str, hear: Callable[[str], object]) -> None:
         """Call a feature with what its own at the other nodes tell about the topic, and with an
         empty text when something may have been lost."""
         if self._membership is not None:

@@ -12,6 +12,7 @@ from trunkline.engine.agent_calls import (
     CallLimits,
     CallPolicy,
     CallRefused,
+    Poll,
     allows,
     read_call,
     read_poll,
@@ -139,9 +140,9 @@ def test_the_called_agent_gets_a_copy_of_the_input() -> None:
 
 def test_a_poll_names_a_task_or_a_call() -> None:
     """R-09."""
-    found = read_poll({"taskId": "t-1", "agent": "Acme/Helper"})
-    assert (found.task_id, found.call_id, found.agent) == ("t-1", "", "acme/helper")
-    incomplete: list[Any] = [{}, {"taskId": ""}, {"agent": "acme/helper"}, [], "t-1", None]
+    assert read_poll({"taskId": "t-1", "correlationId": None}) == Poll(task_id="t-1", call_id="")
+    assert read_poll({"correlationId": "c-1"}) == Poll(task_id="", call_id="c-1")
+    incomplete: list[Any] = [{}, {"taskId": ""}, {"taskId": "t-1", "agent": "x"}, [], "t-1", None]
     for arguments in incomplete:
         with pytest.raises(CallRefused):
             read_poll(arguments)

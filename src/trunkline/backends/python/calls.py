@@ -50,11 +50,9 @@ class CallsAgents:
         }
         return await self._use("agent_call", arguments)
 
-    async def poll(self, task_id: str, *, agent: str = "") -> dict[str, Any]:
-        """How a call stands that this session has made. A call without a timeout needs the name of
-        its agent."""
-        arguments = {"taskId": task_id, "agent": agent or None}
-        return await self._use("agent_poll", arguments)
+    async def poll(self, task_id: str) -> dict[str, Any]:
+        """How the last call stands that this session has made to the task."""
+        return await self._use("agent_poll", {"taskId": task_id})
 
     def call_batch(
         self,
