@@ -229,7 +229,8 @@ def _step(debate: Debate, name: str, by: Participant, mode: str, value: dict[str
         timeout_ms=debate.timeout_ms,
         waits=True,
     )
-    return Step(name=name, call=call)
+    # To think twice does no harm.
+    return Step(name=name, call=call, is_repeatable=True)
 
 
 def _critique(critic: Participant, number: int, end: StepEnd) -> Critique:

@@ -30,6 +30,8 @@ class Step(Struct, frozen=True, kw_only=True):
     # Unique in the plan, and the same after a restart, because the id of the call comes of it.
     name: str
     call: AgentCall
+    # Whether the call is made once more when a restart of the gateway interrupted its agent.
+    is_repeatable: bool = False
 
 
 class StepEnd(Struct, frozen=True):

@@ -22,6 +22,7 @@ from trunkline.engine.agent_calls import CallRefused, NotNow
 from trunkline.engine.batch import Batch
 from trunkline.engine.debate_arguments import Debate
 from trunkline.engine.plans import Done, Finished, Next, Step, StepEnd, step_end, step_id
+from trunkline.model.call_outcomes import GATEWAY_RESTARTED
 from trunkline.model.errors import StoreError, Unavailable
 from trunkline.model.outputs import ArtifactEmitted, Failed, Final, Note, Output
 from trunkline.model.routed_calls import CallOrigin
@@ -192,6 +193,13 @@ class _PlanRun:
             yield shown
 
     async def _end_of(self, step: Step) -> StepEnd | None:
+        end = await self._asked(step, step.name)
+        if end is None or end.outcome.code != GATEWAY_RESTARTED or not step.is_repeatable:
+            return end
+        return await self._asked(step, f"{step.name}, again")
+
+    async def _asked(self, step: Step, name: str) -> StepEnd | None:
+        """The end of a call; None if nobody wants it any more."""
         request, pause_s = self._request, _FIRST_PAUSE_S
         while True:
             try:
@@ -201,11 +209,11 @@ class _PlanRun:
                     self._calling,
                     step.call,
                     source_tool=request.tool,
-                    id=step_id(request.id, step.name),
+                    id=step_id(request.id, name),
                     kept_ms=request.plan.total_ms,
                 )
             except (NotNow, StoreError, Unavailable) as error:
-                about = {"plan": request.id, "step": step.name, "reason": str(error)}
+                about = {"plan": request.id, "step": name, "reason": str(error)}
                 _log.warning("a call of a plan cannot be made now", extra=about)
             except CallRefused:
                 return None
