@@ -22,6 +22,8 @@ from tests.postgres.server import PostgresServer, embedded_binaries, postgres
 
 ROOT = Path(__file__).parents[2]
 PASSWORD = "s3cret-of-the-database"
+# Several times what a refusal takes on a quiet machine, and less than the database is waited for.
+SOON_S = 8.0
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +163,8 @@ async def assert_unavailable(gateway: Gateway, task_id: str) -> None:
         "CancelTask": {"id": task_id},
     }
     for method, params in requests.items():
-        answer = await call(gateway, method, params)
+        async with asyncio.timeout(SOON_S):
+            answer = await call(gateway, method, params)
         assert (answer.status_code, "retry-after" in answer.headers) == (503, True), method
         assert "postgres" not in answer.text
     async with http_client() as http:

@@ -168,14 +168,10 @@ class PostgresServer:
 
     def signal_backends(self, number: Signals) -> None:
         """SIGSTOP and SIGCONT: a database that hangs, with all its connections open."""
-        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        for pid in (*map(int, children), self.pid):
-            os.kill(pid, number)
-            # A process stops some time after the signal was sent.
-            deadline = time.monotonic() + DEADLINE_S
-            while number is SIGSTOP and process_state(pid) not in ("T", "Z", ""):
-                assert time.monotonic() < deadline, f"{pid} does not stop"
-                time.sleep(0.001)
+        # First, so that no child is added meanwhile.
+        _signal(self.pid, number)
+        for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+            _signal(int(pid), number)
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.folder}"
@@ -223,6 +219,15 @@ def postgres(binaries: Path, settings: dict[str, str] | None = None) -> Iterator
         yield server
     finally:
         server.close()
+
+
+def _signal(pid: int, number: Signals) -> None:
+    os.kill(pid, number)
+    # A process stops some time after the signal was sent.
+    deadline = time.monotonic() + DEADLINE_S
+    while number is SIGSTOP and process_state(pid) not in ("T", "Z", ""):
+        assert time.monotonic() < deadline, f"{pid} does not stop"
+        time.sleep(0.001)
 
 
 def process_state(pid: int) -> str:

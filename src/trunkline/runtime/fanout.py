@@ -192,9 +192,15 @@ class Subscription(Struct, kw_only=True, eq=False):
 
     async def next(self) -> list[Item]:
         """All pending items; waits while there are none. Empty when the stream is over."""
-        while not self._items:
-            if self.is_ended:
-                return []
+        if not self._items:
+            await self.begun()
+        items, self._items = self._items, []
+        self._bytes = 0
+        return items
+
+    async def begun(self) -> None:
+        """Return when there is something to read, or when the stream is over."""
+        while not self._items and not self.is_ended:
             if self._catch_up is not None:
                 await self._catch_up()
                 continue
@@ -206,9 +212,6 @@ class Subscription(Struct, kw_only=True, eq=False):
                 self._is_called = False
                 if waiter.done() and not waiter.cancelled():
                     self.wakeups.went_on()
-        items, self._items = self._items, []
-        self._bytes = 0
-        return items
 
     def close(self) -> None:
         """End the stream because its client has left."""

@@ -36,6 +36,7 @@ from trunkline.runtime.registry import Registry
 from trunkline.runtime.reservations import Reservations
 from trunkline.runtime.run import Run
 from trunkline.runtime.runs import Runs
+from trunkline.runtime.store_waits import StoreWaits
 from trunkline.runtime.turn_gate import Passage, TurnGate
 
 _encode = msgspec.json.Encoder().encode
@@ -60,6 +61,7 @@ class Intake(Struct, kw_only=True, eq=False):
     gate: TurnGate | None = None
     # Where several nodes share the store.
     forwarding: Forwarding | None = None
+    waits: StoreWaits | None = None
     is_closed: bool = False
 
     def close(self) -> None:
@@ -296,7 +298,7 @@ class Intake(Struct, kw_only=True, eq=False):
         try:
             if agent.lanes.slots is not None:
                 await ownership.slots.wait_for_room(agent, lane)
-            return await self.admit(
+            admitted = await self.admit(
                 agent,
                 caller,
                 request,
@@ -304,6 +306,9 @@ class Intake(Struct, kw_only=True, eq=False):
                 reader=reader,
                 placed=Placed(lease, task_id),
             )
+            if self.waits is not None:
+                self.waits.accepted(admitted)
+            return admitted
         finally:
             lease.users -= 1
 

@@ -25,6 +25,7 @@ from trunkline.runtime.forwarding import Forwarding
 from trunkline.runtime.inbox import Inbox
 from trunkline.runtime.ownership import Ownership
 from trunkline.runtime.spreading import Spreading
+from trunkline.runtime.store_waits import LOOK_S, StoreWaits
 
 _log = logging.getLogger("trunkline.cluster")
 
@@ -39,6 +40,7 @@ class Membership(Struct, kw_only=True, eq=False):
     forwarding: Forwarding
     inbox: Inbox
     spreading: Spreading
+    waits: StoreWaits
     clock: Clock
     # Looks for due records, because the claims of a node end with it.
     wake_due: Callable[[], None]
@@ -62,6 +64,7 @@ class Membership(Struct, kw_only=True, eq=False):
         self._every(times.beat_s, self.ownership.beat, "beat")
         self._every(times.sweep_s, self.sweep, "sweep")
         self._every(times.sweep_s, self.watch, "watch")
+        self._every(LOOK_S, self._look_at_store, "store")
         self._every(0, self._sweep_when_urgent, "urgent sweep")
 
     async def close(self) -> None:
@@ -117,6 +120,9 @@ class Membership(Struct, kw_only=True, eq=False):
 
     async def watch(self) -> None:
         self.ownership.watch()
+
+    async def _look_at_store(self) -> None:
+        self.waits.look()
 
     async def _sweep_when_urgent(self) -> None:
         await self._urgent.wait()

@@ -4,6 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from trunkline.background import BackgroundTasks
 from trunkline.engine.gateway_texts import GATEWAY_STOPPED
@@ -55,6 +56,7 @@ from trunkline.runtime.shared_service import SharedService
 from trunkline.runtime.slots import Slots
 from trunkline.runtime.spreading import Spreading
 from trunkline.runtime.store_refusals import StoreRefusals
+from trunkline.runtime.store_waits import StoreWaits
 from trunkline.runtime.stream_readers import StreamReaders
 from trunkline.runtime.turn_gate import TurnGate
 from trunkline.runtime.turns import Turns
@@ -164,6 +166,7 @@ class Runtime:
         )
         self.ownership: Ownership | None = None
         forwarding: Forwarding | None = None
+        waits: StoreWaits | None = None
         if cluster is not None:
             followers = Followers(store=store, registry=registry, journal=journal)
             slots = Slots(cluster=cluster, find=self.publishing.find, begin=runs.begin)
@@ -182,6 +185,7 @@ class Runtime:
             )
             forwarding = Forwarding(store=store, clock=clock, ids=ids, ownership=self.ownership)
             self.queued_replies.forwarding = forwarding
+            waits = StoreWaits(store)
         held = reservations.Reservations(journal)
         self.follow_ups = FollowUps(
             reservations=held,
@@ -195,6 +199,7 @@ class Runtime:
         self.intake = Intake(
             reservations=held,
             forwarding=forwarding,
+            waits=waits,
             keys=self.keys,
             registry=registry,
             journal=journal,
@@ -205,8 +210,10 @@ class Runtime:
             gate=turn_gate,
         )
         subscriptions = Heartbeats(heartbeat_s)
-        service_class = Service if forwarding is None else SharedService
-        self.service = service_class(
+        make_service: Callable[..., Service] = Service
+        if waits is not None:
+            make_service = partial(SharedService, waits=waits, forwarding=forwarding)
+        self.service = make_service(
             store=store,
             registry=registry,
             journal=journal,
@@ -215,7 +222,6 @@ class Runtime:
             blocking_sends=BlockingSends(
                 journal=journal, runs=runs, clock=clock, forwarding=forwarding
             ),
-            forwarding=forwarding,
             large_values=large_values,
             readers=StreamReaders(
                 store=store,
@@ -226,7 +232,7 @@ class Runtime:
             ),
         )
         self._membership: Membership | None = None
-        if self.ownership is not None and forwarding is not None:
+        if self.ownership is not None and forwarding is not None and waits is not None:
             inbox = Inbox(
                 store=store,
                 ownership=self.ownership,
@@ -243,6 +249,7 @@ class Runtime:
                 forwarding=forwarding,
                 inbox=inbox,
                 spreading=runs.spreading,
+                waits=waits,
                 clock=clock,
                 wake_due=lambda: self.due.wake(),
             )

@@ -46,6 +46,10 @@ class NodeStore(Protocol):
 
     node: int
 
+    def suspect(self) -> None:
+        """Find out whether the database answers."""
+        ...
+
     async def get(self, scope: Scope, task_id: str) -> StoredTask | None: ...
 
 
@@ -66,7 +70,7 @@ class PostgresCluster:
         self.times = times
         self._store = store
         self._clock = clock
-        database = self._database = Database(url, prepares=prepares)
+        database = self._database = Database(url, prepares=prepares, on_late=store.suspect)
         # Apart from all others, because no beat may wait for a lane. A beat that takes long gets a
         # second attempt on a new connection before the lease is over.
         self._beats = LastingConnection(database, "beat", statement_s=times.lease_s / 6)

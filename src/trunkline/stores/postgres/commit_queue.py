@@ -14,11 +14,12 @@ from trunkline.ports.records import Change
 from trunkline.stores.commits import Batch, BatchingStore, Item, refuse, settle
 from trunkline.stores.health import Problem
 from trunkline.stores.postgres.batches import StagedBatch
-from trunkline.stores.postgres.connection import ConnectionLost, DatabaseError
+from trunkline.stores.postgres.connection import LATE_S, ConnectionLost, DatabaseError
 from trunkline.stores.postgres.database import Database
 from trunkline.stores.postgres.large_values import LargeValues
 from trunkline.stores.postgres.maintenance import Maintenance
 from trunkline.stores.postgres.problems import (
+    SILENT,
     SLOW,
     UNREACHABLE,
     is_of_one_item,
@@ -30,7 +31,9 @@ from trunkline.stores.postgres.records import Records
 from trunkline.stores.postgres.writer import Writer
 
 # A batch that takes longer than this is a problem of the database.
-_SLOW_S = 3.0
+_SLOW_S = 2.0
+# How often it looks whether a problem is over.
+_LOOK_S = 0.5
 # A store that is being closed waits this long for the next answer of its database, and this long
 # for a database that is away.
 _CLOSE_S = 12.0
@@ -70,6 +73,7 @@ class CommitQueue(BatchingStore[Opened]):
         self._commit_task: asyncio.Task[None] | None = None
         self._under_way: Batch = []
         self._began_at = 0.0
+        self._is_looking = False
         # Appends that wait for their large values, by identity, of a node that was given up.
         self._given_up: set[int] = set()
         # Set when nothing is under way and nothing waits.
@@ -260,12 +264,54 @@ class CommitQueue(BatchingStore[Opened]):
         if refused:
             refuse(refused, error)
 
+    def suspect(self) -> None:
+        """Find out whether the database answers, because it was late for someone else."""
+        if self._opened is not None:
+            self._opened.database.suspect()
+
+    def _late(self) -> None:
+        """The writer waits for an answer."""
+        self.suspect()
+        if self._is_busy:
+            self._tasks.spawn(self._watch_slow(self._began_at), name="slow commit")
+
+    async def _watch_slow(self, began_at: float) -> None:
+        await self._clock.sleep(_SLOW_S - LATE_S)
+        if self._is_busy and self._began_at == began_at:
+            self._failed(SLOW)
+
+    def _fell_silent(self) -> None:
+        self._failed(SILENT)
+
+    def _broke(self) -> None:
+        """The connection of the writer has ended, which a commit under way finds out by itself."""
+        if not self._is_busy and self._closed is None:
+            self._look_soon(0.0)
+
+    def _look_soon(self, in_s: float = _LOOK_S) -> None:
+        """Bring `problem` up to date, and again until there is none."""
+        if not self._is_looking:
+            self._is_looking = True
+            self._tasks.spawn(self._look(in_s), name="look")
+
+    async def _look(self, in_s: float) -> None:
+        try:
+            await self._clock.sleep(in_s)
+            while self._opened is not None and self._closed is None:
+                await self.check()
+                if self._health.problem is None:
+                    return
+                await self._clock.sleep(_LOOK_S)
+        finally:
+            self._is_looking = False
+
     def _lost(self, error: ConnectionLost) -> None:
         self._failed(UNREACHABLE, str(error))
 
     def _failed(self, problem: Problem, detail: str = "") -> StoreUnusable:
         if self._health.problem is None:
             self._refuse_waiting(_can_be_repeated, problem.at(self._name))
+            self._look_soon()
         return self._health.failed(problem, detail=detail)
 
     def _explain(self, error: BaseException) -> StoreError:

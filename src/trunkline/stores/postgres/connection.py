@@ -20,6 +20,8 @@ Row: TypeAlias = tuple[Any, ...]
 # A server or a network that does not answer is given up after this time, unless the connection has
 # its own.
 STATEMENT_S = 10.0
+# A statement that takes longer than this is late: the database may hang.
+LATE_S = 0.7
 # For each host of the URL, and for all of them together with their names.
 CONNECT_S = 5.0
 ALL_HOSTS_S = 20.0
@@ -119,6 +121,8 @@ class Connection:
         self.on_closed: Callable[[], None] = _nothing
         # Called when all statements are answered.
         self.on_idle: Callable[[], None] = _nothing
+        # Called when the answer to a statement is late.
+        self.on_late: Callable[[], None] = _nothing
         # Gets channel and payload of each notification.
         self.on_notify: Callable[[str, str], None] = lambda _channel, _payload: None
         self._loop.add_reader(self._fd, self._readable)
@@ -168,7 +172,7 @@ class Connection:
 
     def _start(self, sql: str, params: Params, answer: "asyncio.Future[pq.abc.PGresult]") -> None:
         self._answer = answer
-        self._deadline = self._loop.call_later(self._statement_s, self._too_late)
+        self._deadline = self._loop.call_later(min(LATE_S, self._statement_s), self._late)
         try:
             if not self._prepares:
                 formats = [_BINARY] * len(params)
@@ -217,6 +221,14 @@ class Connection:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+    def _late(self) -> None:
+        left_s = self._statement_s - LATE_S
+        if left_s <= 0:
+            self._too_late()
+            return
+        self._deadline = self._loop.call_later(left_s, self._too_late)
+        self.on_late()
 
     def _too_late(self) -> None:
         self._deadline = None

@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from functools import partial
 
 from trunkline.background import BackgroundTasks
 from trunkline.config.urls import postgres_place
 from trunkline.model.errors import StoreUnusable
 from trunkline.stores.postgres.connection import (
+    LATE_S,
     OUTDATED,
     STATEMENT_S,
     Connection,
@@ -17,6 +19,7 @@ from trunkline.stores.postgres.connection import (
     Row,
     connect,
 )
+from trunkline.stores.postgres.silence import Silence
 
 # Reads that go on at the same time. More of them wait, and cost the server no process each.
 READERS = 4
@@ -35,6 +38,11 @@ REMEDY = (
 )
 
 
+_PROBE = "probe"
+_ASK = "SELECT 1"
+_SILENT = "the database does not answer"
+
+
 class Database:
     def __init__(
         self,
@@ -43,9 +51,11 @@ class Database:
         prepares: bool = True,
         readers: int = READERS,
         read_s: float = STATEMENT_S,
+        on_late: Callable[[], None] | None = None,
     ) -> None:
         """`prepares`: whether statements may be prepared, as they may not behind some poolers.
-        `read_s`: how long a read waits for a connection, and then for its answer."""
+        `read_s`: how long a read waits for a connection, and then for its answer. `on_late` is
+        called when an answer is late, in place of finding out whether the database is silent."""
         self.url = url
         self.name = postgres_place(url)
         self._prepares = prepares
@@ -66,6 +76,10 @@ class Database:
         self._next_attempt = 0.0
         # One node at a time knocks while the database is away: many would keep it from coming up.
         self._is_trying = False
+        # Called when the database does not answer any more.
+        self.on_silence: Callable[[], None] = _nothing
+        self._silence = Silence(self._ask, self._fell_silent)
+        self._on_late = on_late or self._silence.suspect
 
     @property
     def waiting(self) -> int:
@@ -75,11 +89,14 @@ class Database:
     async def connect(self, role: str, *, statement_s: float = STATEMENT_S) -> Connection:
         """A new connection. Raises ConnectionLost, at once where an attempt failed just now."""
         loop = asyncio.get_running_loop()
+        if self._silence.is_silent and role != _PROBE:
+            raise ConnectionLost(_SILENT)
         if self._wait_s and (self._is_trying or loop.time() < self._next_attempt):
             raise ConnectionLost(
                 f"the database could not be reached just now: {self._last_failure}"
             )
         self._is_trying = True
+        late = loop.call_later(LATE_S, self._on_late)
         try:
             connection = await connect(
                 self.url, role, prepares=self._prepares, statement_s=statement_s
@@ -91,10 +108,34 @@ class Database:
             raise
         finally:
             self._is_trying = False
+            late.cancel()
         if self._wait_s:
             self.reconnects += 1
             self._wait_s = 0.0
+        connection.on_late = self._on_late
         return connection
+
+    def suspect(self) -> None:
+        """Find out whether the database answers, because it was late somewhere else."""
+        self._silence.suspect()
+
+    async def _ask(self) -> None:
+        """Get any answer, over a connection that is free. Raises ConnectionLost."""
+        if self._idle:
+            await self._read(_ASK, ())
+            return
+        connection = await self.connect(_PROBE)
+        try:
+            await connection.run(_ASK)
+        finally:
+            connection.close()
+
+    def _fell_silent(self) -> None:
+        """Nobody waits for what may never be answered."""
+        self._refuse_waiting(ConnectionLost(_SILENT))
+        for connection in list(self._readers):
+            connection.close(_SILENT)
+        self.on_silence()
 
     async def read(self, sql: str, params: Params = ()) -> list[Row]:
         """The rows that one statement finds, which changes nothing. Raises StoreUnusable."""
@@ -145,6 +186,7 @@ class Database:
         for connection in list(self._readers):
             connection.close("the store is closed")
         self._refuse_waiting(ConnectionLost("the store is closed"))
+        await self._silence.close()
         await self._tasks.close()
 
     async def _read(self, sql: str, params: Params) -> list[Row]:
@@ -156,6 +198,8 @@ class Database:
         """Wait for a free connection. Raises ConnectionLost."""
         if self._is_closed:
             raise ConnectionLost("the store is closed")
+        if self._silence.is_silent:
+            raise ConnectionLost(_SILENT)
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[Connection] = loop.create_future()
         self._waiting[turn] = None
@@ -222,6 +266,10 @@ class Database:
     def _refuse_waiting(self, reason: ConnectionLost) -> None:
         for turn in self._waiting:
             _refuse(turn, reason)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _refuse(turn: "asyncio.Future[Connection]", reason: ConnectionLost) -> None:

@@ -8,6 +8,7 @@ from trunkline.stores.postgres.connection import DatabaseError
 from trunkline.stores.postgres.database import REMEDY, UNDONE
 
 UNREACHABLE = Problem("cannot reach its database", REMEDY)
+SILENT = Problem("gets no answer from its database", REMEDY)
 SLOW = Problem("has waited for its database for some seconds", REMEDY)
 _FULL = Problem("has no space left in its database", FULL_REMEDY)
 _REFUSED = Problem(

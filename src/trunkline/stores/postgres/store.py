@@ -69,7 +69,8 @@ class PostgresStore(CommitQueue):
 
     async def open(self) -> None:
         database = Database(self._url, prepares=self._prepares)
-        writer = Writer(database, self._clock, self._lost)
+        database.on_silence = self._fell_silent
+        writer = Writer(database, self._clock, lost=self._lost, late=self._late, broke=self._broke)
         opened = Opened(
             asyncio.get_running_loop(),
             database,

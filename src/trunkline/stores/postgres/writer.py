@@ -23,12 +23,21 @@ _MAX_SCOPES = 65536
 
 class Writer:
     def __init__(
-        self, database: Database, clock: Clock, lost: Callable[[ConnectionLost], None]
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        lost: Callable[[ConnectionLost], None],
+        late: Callable[[], None],
+        broke: Callable[[], None],
     ) -> None:
-        """`lost` is called when the database cannot be reached."""
+        """`lost` is called when the database cannot be reached, `late` when it does not answer
+        soon, `broke` when the connection has ended."""
         self._database = database
         self._clock = clock
         self._lost = lost
+        self._late = late
+        self._broke = broke
         # Random, because a database that lost its last commits would give a number twice.
         self.id = secrets.randbits(62) + 1
         # The number of the last batch, and how many were answered.
@@ -90,6 +99,7 @@ class Writer:
 
     async def _connected(self) -> Connection:
         connection = self._connection = await self._database.connect("write")
+        connection.on_late, connection.on_closed = self._late, self._broke
         # A database that lost its last commits may give their numbers to others.
         self._scopes.clear()
         return connection
