@@ -89,6 +89,8 @@ class Notices:
         # Notices to be sent, by what they are about.
         self._pending: dict[object, Notice] = {}
         self._wake = asyncio.Event()
+        # One message at a time, because they go over two connections in the end.
+        self._telling = asyncio.Lock()
         self._listener: Connection | None = None
         self._has_heard_itself = False
         # For how many rounds of proofs this node has heard no other one. It tells nothing while it
@@ -134,19 +136,21 @@ class Notices:
 
     async def farewell(self, connection: LastingConnection, notice: Notice) -> None:
         """Tell all that waits, and this last. Raises StoreUnusable."""
-        pending, self._pending = self._pending, {}
-        last = messages(self._name, [*pending.values(), notice])
-        await connection.run(self._sql["notify"], (texts(list(last)),))
+        async with self._telling:
+            pending, self._pending = self._pending, {}
+            last = messages(self._name, [*pending.values(), notice])
+            await connection.run(self._sql["notify"], (texts(list(last)),))
 
     async def _keep_telling(self) -> None:
         is_away = False
         while True:
             await self._wake.wait()
             self._wake.clear()
-            pending, self._pending = self._pending, {}
-            payloads = list(messages(self._name, pending.values()))
             try:
-                await self._notify.run(self._sql["notify"], (texts(payloads),))
+                async with self._telling:
+                    pending, self._pending = self._pending, {}
+                    payloads = list(messages(self._name, pending.values()))
+                    await self._notify.run(self._sql["notify"], (texts(payloads),))
             except StoreUnusable as error:
                 if not is_away:
                     _log.warning("notices are lost", extra={"reason": error.message})
