@@ -11,7 +11,7 @@ import pytest
 from tests.postgres.clock import ClockedStore, DatabaseClock
 from tests.unit.stores.jsonfiles import store_on
 
-from trunkline.background import BackgroundTasks, next_pass
+from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Add, Change, Defer, Key, Put, Record
 from trunkline.ports.store import Store
@@ -19,7 +19,6 @@ from trunkline.runtime.due_work import DueKind, DueWork
 from trunkline.stores.sqlite import SqliteStore
 from trunkline.testing import CrashingStore, FakeClock
 from trunkline.testing.clock import settle
-from trunkline.testing.passing_store import PassingStore
 
 T = TypeVar("T")
 
@@ -35,38 +34,47 @@ FILES: dict[str, MakeStore] = {
 }
 
 
-class Calm(PassingStore):
-    """Shows its records only while no other call is under way, so that a test which asks before it
-    lets time pass does not let a lease end meanwhile."""
+class TimelessStore(CrashingStore):
+    """Tells when all calls are answered, so that a slow disk does not end a lease."""
 
-    def __init__(self, inner: Store) -> None:
-        super().__init__(inner)
-        self._calls = 0
+    def __init__(
+        self, inner: Store, *, crash_on: int, when: Literal["before", "after"] = "before"
+    ) -> None:
+        super().__init__(inner, crash_on=crash_on, when=when)
+        self._under_way = 0
+        self._answered = asyncio.Event()
 
     async def _pass_on(self, call: Callable[[], Awaitable[T]]) -> T:
-        self._calls += 1
+        self._under_way += 1
+        self._answered.clear()
         try:
-            return await call()
+            return await super()._pass_on(call)
         finally:
-            self._calls -= 1
+            self._under_way -= 1
+            if not self._under_way:
+                self._answered.set()
 
-    async def records(self, *args: Any, **options: Any) -> tuple[Record, ...]:
-        while self._calls:
-            await next_pass()
-        return await self.inner.records(*args, **options)
+    async def all_answered(self) -> None:
+        await settle()
+        while self._under_way:
+            await self._answered.wait()
+            # An answer may lead to the next call.
+            await settle()
 
 
 class Life:
     """A process that works off the records until it dies."""
 
-    def __init__(self, store: Store, clock: FakeClock, *, seen: Store) -> None:
+    def __init__(self, store: TimelessStore, clock: FakeClock, *, seen: Store) -> None:
         """`seen` shows the records to the test, which is no call of the process."""
         self.store = store
         self.seen = seen
         self.clock = clock
         self.runs: list[str] = []
         self.due = DueWork(
-            store=store, clock=clock, kinds=[DueKind(name=KIND, handle=self._handle, workers=2)]
+            store=self.store,
+            clock=clock,
+            kinds=[DueKind(name=KIND, handle=self._handle, workers=2)],
         )
 
     async def _handle(self, record: Record) -> Sequence[Change]:
@@ -83,6 +91,7 @@ class Life:
     async def work_off(self) -> None:
         self.due.start()
         while await self.seen.records(KIND, limit=1):
+            await self.store.all_answered()
             await self.clock.advance(1)
 
 
@@ -91,9 +100,8 @@ async def crash(make: MakeStore, folder: Path, crash_on: int, when: Any) -> Life
     clock = FakeClock()
     inner = make(folder, clock)
     await inner.open()
-    calm: Any = Calm(inner)
-    store = CrashingStore(calm, crash_on=crash_on, when=when)
-    life, tasks = Life(store, clock, seen=calm), BackgroundTasks("life")
+    store = TimelessStore(inner, crash_on=crash_on, when=when)
+    life, tasks = Life(store, clock, seen=inner), BackgroundTasks("life")
     playing = tasks.start(life.play(), name="play")
     crashed: asyncio.Task[Any] = tasks.start(store.crashed.wait(), name="crash")
     async with asyncio.timeout(10):
@@ -110,13 +118,13 @@ async def crash(make: MakeStore, folder: Path, crash_on: int, when: Any) -> Life
 
 async def check_restart(make: MakeStore, folder: Path, before: Life) -> None:
     clock = FakeClock(before.clock.now_ms())
-    store = make(folder, clock)
+    inner = make(folder, clock)
+    store = TimelessStore(inner, crash_on=0)
     await store.open()
     left = await store.records(KIND, limit=9)
     done = await store.record(COUNT)
     committed = 0 if done is None else done.count
-    calm: Any = Calm(store)
-    life = Life(calm, clock, seen=calm)
+    life = Life(store, clock, seen=inner)
     async with asyncio.timeout(10):
         await life.work_off()
     await life.due.close()

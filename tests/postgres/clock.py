@@ -3,13 +3,10 @@
 The database has no switch for that. The test replaces the one function that all of them ask.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Mapping
 
 import psycopg
 
-from trunkline.background import next_pass
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Record
 from trunkline.stores.postgres.store import PostgresStore
@@ -43,33 +40,17 @@ class DatabaseClock:
 
 
 class ClockedStore(PostgresStore):
-    """A store whose database has the time of a clock in the process. A test that asks for records
-    before it lets time pass never does that while a change or a claim is under way."""
+    """A store whose database has the time of a clock in the process."""
 
     def __init__(self, url: str, clock: Clock, database_clock: DatabaseClock) -> None:
         super().__init__(url, allow_unsafe=True)
         self._process_clock = clock
         self._database_clock = database_clock
-        self._calls = 0
-
-    @contextmanager
-    def _call(self) -> Iterator[None]:
-        self._database_clock.set(self._process_clock.now_ms())
-        self._calls += 1
-        try:
-            yield
-        finally:
-            self._calls -= 1
 
     async def change(self, *changes: Change) -> None:
-        with self._call():
-            await super().change(*changes)
+        self._database_clock.set(self._process_clock.now_ms())
+        await super().change(*changes)
 
     async def claim_due(self, shares: Mapping[str, int], *, lease_ms: int) -> tuple[Record, ...]:
-        with self._call():
-            return await super().claim_due(shares, lease_ms=lease_ms)
-
-    async def records(self, *args: Any, **options: Any) -> tuple[Record, ...]:
-        while self._calls:
-            await next_pass()
-        return await super().records(*args, **options)
+        self._database_clock.set(self._process_clock.now_ms())
+        return await super().claim_due(shares, lease_ms=lease_ms)
