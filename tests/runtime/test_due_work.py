@@ -59,7 +59,7 @@ class Work:
 
 
 @asynccontextmanager
-async def working(**options: int) -> AsyncIterator[Work]:
+async def working(**options: Any) -> AsyncIterator[Work]:
     clock = FakeClock()
     store = MemoryStore(clock)
     await store.open()
@@ -229,3 +229,39 @@ async def test_a_store_that_fails_for_long_is_logged_once_and_asked_again(
     await clock.advance(2)
     assert work.handler.seen == ["a"]
     await work.due.close()
+
+
+async def test_alarms_are_in_time_and_those_of_a_moment_ask_the_store_once() -> None:
+    async with working() as w:
+        claims: list[float] = []
+        claim = w.store.claim_due
+
+        async def counted(*args: Any, **options: Any) -> tuple[Record, ...]:
+            claims.append(w.clock.monotonic())
+            return await claim(*args, **options)
+
+        w.store.claim_due = counted  # type: ignore[method-assign]
+        for number in (3, 1, 2):
+            await w.store.change(Put(key=key(f"{number}", f"{number}"), due_in_ms=250 + number))
+            w.due.wake_in(0.25 + number / 1000)
+        await w.clock.advance(0.3)
+        assert w.handler.seen == ["1", "2", "3"]
+        assert w.times == [pytest.approx(0.26)] * 3
+        # One for the alarm, and one for what may be due after the handlers.
+        assert len(claims) == 2
+
+
+async def test_the_kind_learns_of_what_its_handler_changed_once_that_is_committed() -> None:
+    told: list[tuple[str, int, int]] = []
+
+    def committed(record: Record, changes: Sequence[Change]) -> None:
+        told.append((record.key.id, len(changes), record.attempts))
+
+    async with working(committed=committed) as w:
+        w.handler.fails = 1
+        await w.store.change(Put(key=key("a"), due_in_ms=0))
+        w.due.wake()
+        await settle()
+        assert told == []
+        await w.clock.advance(3)
+        assert told == [("a", 1, 2)]

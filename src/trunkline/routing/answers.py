@@ -44,6 +44,8 @@ class Answers(Struct, frozen=True, kw_only=True, eq=False):
         if record is None or callee is None:
             return ()
         call = record.call
+        if await callee.sessions.ended_ms(call.session) >= record.ended_ms:
+            return ()
         turns = call.turns + 1
         if turns > self.limits().max_turns:
             _log.warning(
@@ -56,6 +58,8 @@ class Answers(Struct, frozen=True, kw_only=True, eq=False):
             principal=call.principal,
             tenant=scope.tenant,
             idempotency_key=response_id(call.id),
+            # Those that led to the turn that asked lead to this one.
+            call_chain=call.chain,
             call=CallOrigin(
                 root=call.root, depth=call.depth - 1, turns=turns, principal=call.principal
             ),
@@ -90,11 +94,14 @@ class Answers(Struct, frozen=True, kw_only=True, eq=False):
         return ()
 
     async def _reply(self, call: RoutedCall, callee: Callee, text: str) -> None:
-        """Add the answer to the task of the turn that asked."""
+        """Add the answer to the task of the turn that asked, once."""
         payload = ReplyPayload(text=text)
         try:
             sent = await callee.queued_replies.deliver(
-                call.caller_task_id, payload, agent=callee.agent.handle
+                call.caller_task_id,
+                payload,
+                agent=callee.agent.handle,
+                key=response_id(call.id),
             )
         except CallerError as error:
             _log.warning("an answer was not copied", extra=_about(call) | {"reason": error.message})
@@ -107,7 +114,7 @@ class Answers(Struct, frozen=True, kw_only=True, eq=False):
     async def _found(self, due: Record) -> tuple[CallRecord | None, Callee | None]:
         """The call, and the agent that asked; None where one of them is gone."""
         main = await self.open_main()
-        stored = await main.record(call_key(due.key.id))
+        stored = await main.record(call_key(due.body.decode()))
         record = None if stored is None else decode_record(stored.body)
         if record is None or record.state in ("pending", "discarded"):
             return None, None

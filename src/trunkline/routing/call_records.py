@@ -59,6 +59,8 @@ class RoutedCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parent: str = ""
     root: str
     depth: int
+    # The marks of the agents that led to the turn of the caller.
+    chain: tuple[str, ...] = ()
     # How many turns in a row began with an answer before this call.
     turns: int = 0
     # On whose behalf.

@@ -255,6 +255,7 @@ class Calls:
             parent="" if earlier is None else earlier.id,
             root=id if earlier is None else earlier.root,
             depth=1 if earlier is None else earlier.depth + 1,
+            chain=turn.chain[:-1],
             turns=0 if earlier is None else earlier.turns,
             principal=turn.principal,
             delivery=policy.delivery,

@@ -2,6 +2,7 @@
 their records."""
 
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -22,7 +23,7 @@ from trunkline.routing.call_records import (
     decode_record,
 )
 from trunkline.routing.delivery import ends_with_outcome, ends_with_timeout
-from trunkline.runtime.due_work import DueKind
+from trunkline.runtime.due_work import Committed, DueKind, Handler
 
 _log = logging.getLogger("trunkline.routing")
 
@@ -41,8 +42,18 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
 
     def due_kinds(self) -> tuple[DueKind, ...]:
         return (
-            DueKind(name=CALL, handle=self._time_out, workers=_WORKERS, committed=self._timed_out),
-            DueKind(name=END, handle=self._end, workers=_WORKERS, committed=self._ended),
+            self._kind(CALL, self._time_out, self._timed_out),
+            self._kind(END, self._end, self._ended),
+        )
+
+    def _kind(self, name: str, handle: Handler, committed: Committed) -> DueKind:
+        # Every call ends, however often a process dies of it or a store is unusable.
+        return DueKind(
+            name=name,
+            handle=handle,
+            workers=_WORKERS,
+            max_attempts=sys.maxsize,
+            committed=committed,
         )
 
     async def arm(self) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from trunkline.model.call_outcomes import CallOutcome
 from trunkline.model.values import Message, Part, Role
+from trunkline.ports.caller_records import answer_id
 from trunkline.ports.records import Key, Put
 from trunkline.ports.session_entries import put_entry
 from trunkline.protocol import skill_calls
@@ -82,17 +83,19 @@ def _ends(
         if call.delivery != "channel":
             message = response_message(call, payload)
             changes.append(put_entry(call.session, at_ms=at_ms, number=number, message=message))
+        due = answer_id(at_ms, number, call.id)
         if call.delivery != "session":
-            changes.append(_due(CHANNEL_COPY, call))
+            changes.append(_due(CHANNEL_COPY, call, due))
         if call.starts_turn:
-            changes.append(_due(SESSION_TURN, call))
+            changes.append(_due(SESSION_TURN, call, due))
     return Delivered(state, payload, tuple(changes))
 
 
-def _due(kind: str, call: RoutedCall) -> Put:
-    # One of a session at a time, in the order in which the calls ended. The payload is in the
-    # record of the call.
-    return Put(key=Key(kind, call.session.tag, call.id), due_in_ms=0, expected=0)
+def _due(kind: str, call: RoutedCall, id: str) -> Put:
+    # One of a session at a time, in the order of the entries. The payload is in the record of the
+    # call.
+    key = Key(kind, call.session.tag, id)
+    return Put(key=key, body=call.id.encode(), due_in_ms=0, expected=0)
 
 
 def _cut(outcome: CallOutcome, payload: bytes, task_id: str) -> CallOutcome:

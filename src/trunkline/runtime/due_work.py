@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from heapq import heappop, heappush
+from math import ceil
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -26,6 +27,8 @@ _log = logging.getLogger("trunkline.due")
 
 # How often the loop looks for due records when nothing wakes it.
 TICK_S = 1.0
+# Alarms within this time are one, so that the store is not asked for each of thousands.
+ALARM_S = 0.01
 # A handler that takes longer is ended, and the record is claimed again.
 LEASE_S = 30.0
 # The tag of a record whose handler has failed too often. It is not due any more.
@@ -34,6 +37,8 @@ DEAD = "dead"
 # Returns the changes that the work leads to. A change of the record itself says what becomes of
 # it; without one the record is deleted.
 Handler: TypeAlias = Callable[[Record], Awaitable[Sequence[Change]]]
+# Learns of the changes that the handler has returned for a record, once they are committed.
+Committed: TypeAlias = Callable[[Record, Sequence[Change]], None]
 
 
 class DueKind(Struct, frozen=True, kw_only=True):
@@ -45,8 +50,7 @@ class DueKind(Struct, frozen=True, kw_only=True):
     workers: int = 4
     # After this many attempts the record becomes a dead letter, and its scope continues.
     max_attempts: int = 10
-    # Learns of the changes that the handler has returned, once they are committed.
-    committed: Callable[[Record, Sequence[Change]], None] | None = None
+    committed: Committed | None = None
 
 
 def retry_after_s(attempts: int) -> float:
@@ -69,6 +73,7 @@ class DueWork:
         self._woken = asyncio.Event()
         # When to look before the next tick, the earliest time first.
         self._alarms: list[float] = []
+        self._alarm_times: set[float] = set()
         self._ringing: asyncio.Task[None] | None = None
         self._is_closing = False
         self._is_failing = False
@@ -85,7 +90,10 @@ class DueWork:
     def wake_in(self, seconds: float) -> None:
         """Look for due records after this time, because one will be due then, and the next tick may
         be late for it."""
-        at = self._clock.monotonic() + seconds
+        at = ceil((self._clock.monotonic() + seconds) / ALARM_S) * ALARM_S
+        if at in self._alarm_times:
+            return
+        self._alarm_times.add(at)
         heappush(self._alarms, at)
         if self._alarms[0] == at:
             if self._ringing is not None:
@@ -98,7 +106,7 @@ class DueWork:
             await self._clock.sleep(max(0.0, self._alarms[0] - self._clock.monotonic()))
             now = self._clock.monotonic()
             while self._alarms and self._alarms[0] <= now:
-                heappop(self._alarms)
+                self._alarm_times.discard(heappop(self._alarms))
             self.wake()
 
     async def close(self, *, grace_s: float = 1.0) -> None:
@@ -162,14 +170,16 @@ class DueWork:
         task.add_done_callback(ended)
 
     async def _handle(self, kind: DueKind, record: Record) -> None:
+        told = kind.committed
         try:
             if record.attempts > kind.max_attempts:
                 # No attempt came to an end: the handler hangs, or the process dies of it.
                 changes: Sequence[Change] = [self._given_up(record, None)]
+                told = None
             else:
                 changes = await kind.handle(record)
         except Exception as error:  # noqa: BLE001 - a handler's failure is counted and logged
-            changes = [self._after_failure(kind, record, error)]
+            changes, told = [self._after_failure(kind, record, error)], None
         try:
             await self._store.change(*settled(record, changes))
         except RecordConflict:
@@ -179,8 +189,8 @@ class DueWork:
                 "due work was not committed", extra={**_named(record), "reason": error.message}
             )
         else:
-            if kind.committed is not None:
-                kind.committed(record, changes)
+            if told is not None:
+                told(record, changes)
 
     def _after_failure(self, kind: DueKind, record: Record, error: Exception) -> Change:
         if record.attempts >= kind.max_attempts:

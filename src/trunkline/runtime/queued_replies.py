@@ -32,11 +32,12 @@ class QueuedReplies(Struct, kw_only=True, eq=False):
     forwarding: Forwarding | None = None
 
     async def deliver(
-        self, task_id: str, payload: ReplyPayload, *, agent: str, to: str = ""
+        self, task_id: str, payload: ReplyPayload, *, agent: str, to: str = "", key: str = ""
     ) -> Delivered:
         """Append the reply to a task of the agent. Committed when this returns.
 
-        `to` is the address it was sent to, which the artifact repeats.
+        `to` is the address it was sent to, which the artifact repeats. A reply with a `key` is
+        appended once, however often it is delivered.
         """
         if not task_id.strip():
             return Delivered(ok=False, error=TASK_REQUIRED)
@@ -47,7 +48,7 @@ class QueuedReplies(Struct, kw_only=True, eq=False):
             return _not_found(task_id)
         if not _parts(payload):
             return Delivered(ok=True)
-        message_id = f"queued-reply-{self.ids.new()}"
+        message_id = f"queued-reply-{key or self.ids.new()}"
         try:
             if self.forwarding is None or not await self.forwarding.deliver(
                 scope, task_id, message_id, payload, to
@@ -64,8 +65,7 @@ class QueuedReplies(Struct, kw_only=True, eq=False):
         live = await self.registry.load(scope, task_id)
         metadata = {"source": "queued-reply", "channel": "a2a", **({"to": to} if to else {})}
         try:
-            artifacts = live.ahead().artifacts if self.forwarding is not None else ()
-            if any(each.artifact_id == message_id for each in artifacts):
+            if any(each.artifact_id == message_id for each in live.ahead().artifacts):
                 return
             event = TaskArtifactUpdateEvent(
                 task_id=live.task_id,
