@@ -11,7 +11,13 @@ from tests.acceptance.websocket_server import websocket_server
 from tests.remote.http.peer import Handler, answer, peer, raw, says
 from websockets.asyncio.server import ServerConnection
 
-from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, PeerUnreachable, RemoteError
+from trunkline.remote.errors import (
+    AddressRefused,
+    BadPeerAnswer,
+    PeerTimeout,
+    PeerUnreachable,
+    RemoteError,
+)
 from trunkline.remote.websocket import SocketClosed, WebSocket, open_websocket
 
 
@@ -27,6 +33,7 @@ async def opened(
     connect_s: float = 5,
     heartbeat_s: float | None = None,
     headers: dict[str, str] | None = None,
+    public_only: bool = False,
 ) -> WebSocket:
     return await open_websocket(
         url,
@@ -34,7 +41,22 @@ async def opened(
         max_frame_bytes=1000,
         heartbeat_s=heartbeat_s,
         headers=headers,
+        public_only=public_only,
     )
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f000001"])
+async def test_a_private_address_can_be_forbidden(host: str) -> None:
+    connections = 0
+
+    async def serves(socket: ServerConnection) -> None:
+        nonlocal connections
+        connections += 1
+
+    async with websocket_server(serves) as url:
+        with pytest.raises(AddressRefused, match="operator"):
+            await opened(url.replace("127.0.0.1", host), public_only=True)
+    assert connections == 0
 
 
 async def test_texts_go_and_come() -> None:

@@ -157,8 +157,18 @@ async def test_owners_choose_among_the_backends_that_the_operator_allows() -> No
         assert (await world.call("PATCH", path, stored, by="operator")).status == 200
 
 
-@pytest.mark.parametrize("kind", ["a2a", "openai"])
-async def test_agents_of_owners_call_no_private_address(kind: str) -> None:
+# A backend of each kind that calls an address; URL stands for that.
+CALLING: dict[str, dict[str, Any]] = {
+    "a2a": {"kind": "a2a", "url": "http://URL"},
+    "openai": {"kind": "openai", "base_url": "http://URL", "model": "m", "attempts": 1},
+    "openclaw": {"kind": "openclaw", "url": "ws://URL", "token": "t"},
+    "openclaw-http": {"kind": "openclaw", "url": "http://URL", "surface": "http"},
+}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433"])
+@pytest.mark.parametrize("name", CALLING)
+async def test_agents_of_owners_call_no_private_address(name: str, host: str) -> None:
     calls = 0
 
     async def count(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -167,13 +177,17 @@ async def test_agents_of_owners_call_no_private_address(kind: str) -> None:
         writer.close()
 
     server = await asyncio.start_server(count, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    backend: dict[str, Any] = {"kind": kind, "public_only": False}
-    backend |= {"url": url} if kind == "a2a" else {"base_url": url, "model": "m", "attempts": 1}
-    async with server, hub_world(hub={"owner_backends": [kind]}) as world:
+    place = f"{host}:{server.sockets[0].getsockname()[1]}"
+    backend: dict[str, Any] = {
+        key: value.replace("URL", place) if isinstance(value, str) else value
+        for key, value in CALLING[name].items()
+    }
+    backend["public_only"] = False
+    async with server, hub_world(hub={"owner_backends": [backend["kind"]]}) as world:
         agent = await world.create(by="acme", slug="owned", backend=backend)
         assert agent["backend"]["public_only"] is True
-        sent = await world.send("acme/owned")
+        # A backend that could not connect when it was opened waits before it tries again.
+        sent, _ = await asyncio.gather(world.send("acme/owned"), world.clock.advance(5))
         assert (sent.status, b"TASK_STATE_FAILED" in sent.body, calls) == (200, True, 0)
         agent = await world.create(by="operator", slug="internal", backend=backend)
         assert agent["backend"]["public_only"] is False

@@ -16,6 +16,7 @@ from trunkline.hub.registry import Connection, Registry
 from trunkline.model.handles import folded
 from trunkline.ports.clock import Clock
 from trunkline.settings import Settings
+from trunkline.settings.backends import CALLING_KINDS
 from trunkline.settings.hub import HubSettings
 from trunkline.settings.load import agent_from
 
@@ -74,6 +75,7 @@ class RegistryParts:
             clock=self._clock,
             ids=Uuid4Ids(),
             owner_backends=self._settings.owner_backends,
+            calling_backends=CALLING_KINDS,
             on_deleted=self.on_deleted,
         )
 

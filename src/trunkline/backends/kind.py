@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path as File
-from typing import Final, Generic, TypeVar
+from typing import Annotated, Final, Generic, TypeVar
 
 from msgspec import Struct
 
+from trunkline.config import doc
 from trunkline.config.problems import Path, Problem
 from trunkline.config.secret import MASK, secrets_in
 from trunkline.model.profile import ProfileKeys
@@ -33,6 +34,19 @@ class BackendTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             if len(secret) >= SECRET_CHARS:
                 text = text.replace(secret, MASK)
         return text
+
+
+class CallingTable(BackendTable, frozen=True, kw_only=True):
+    """The table of a backend that calls a server by its URL. The hub sets `public_only` for those
+    that an owner chose."""
+
+    public_only: Annotated[
+        bool,
+        doc(
+            "Call no private address, such as one of this network. The hub sets it for agents "
+            "whose backend an owner chose."
+        ),
+    ] = False
 
 
 class Resources(Struct, frozen=True, kw_only=True):

@@ -62,6 +62,8 @@ class AgentChanges(Struct, frozen=True, kw_only=True):
     ids: Ids
     # Kinds of backends that callers who are no operators may use.
     owner_backends: tuple[str, ...] = ()
+    # Kinds that call the URL in their table, and take the key `public_only`.
+    calling_backends: frozenset[str] = frozenset()
     # Called with the handle of an agent that was deleted.
     on_deleted: Callable[[str], Awaitable[object]] = nothing
 
@@ -169,7 +171,9 @@ class AgentChanges(Struct, frozen=True, kw_only=True):
         if has_tables:
             before = tables_of(base)
             given = Tables(
-                before.backend if values.backend is UNSET else confined(values.backend, by=by),
+                before.backend
+                if values.backend is UNSET
+                else confined(values.backend, by=by, calling=self.calling_backends),
                 before.settings if values.settings is UNSET else values.settings,
             )
             check_tables(

@@ -1,6 +1,6 @@
 """`Tables`: the tables `backend` and `settings` of an agent, which may hold secrets."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -61,10 +61,9 @@ _FOR_OWNERS: Final = frozenset(
     )
 )
 # Keys of backends that lead out of the agent itself: `tools` calls the targets of the gateway with
-# their credentials, and `turn_log` is a file of the machine.
-_OF_OPERATORS: Final = frozenset(("tools", "turn_log"))
-# Kinds that call the URL they are given, and take the key `public_only`.
-_CALLING: Final = frozenset(("a2a", "openai"))
+# their credentials, `turn_log` is a file of the machine, and `device_identity` proves that it is
+# this gateway.
+_OF_OPERATORS: Final = frozenset(("tools", "turn_log", "device_identity"))
 
 
 class Tables(Struct, frozen=True):
@@ -139,10 +138,10 @@ def check_tables(tables: Tables, *, by: Principal, owner_backends: Sequence[str]
         raise InvalidParams.at(f"settings.{foreign[0]}", "only operators may set this key")
 
 
-def confined(backend: Table, *, by: Principal) -> Table:
+def confined(backend: Table, *, by: Principal, calling: Collection[str]) -> Table:
     """The backend as this caller may have it: an owner makes the gateway call no address that only
-    the gateway can reach."""
-    if OPERATOR in by.roles or backend.get("kind") not in _CALLING:
+    the gateway can reach. Kinds that are `calling` take the key `public_only`."""
+    if OPERATOR in by.roles or backend.get("kind") not in calling:
         return backend
     return {**backend, "public_only": True}
 

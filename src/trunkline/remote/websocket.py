@@ -19,8 +19,9 @@ from websockets.exceptions import (
 from websockets.uri import parse_uri
 
 from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, PeerUnreachable, RemoteError
-from trunkline.remote.http import Network
-from trunkline.remote.http.connector import system_trust
+from trunkline.remote.http import Guard, Network
+from trunkline.remote.http.connector import dial, system_trust
+from trunkline.remote.http.request import Origin
 from trunkline.version import VERSION
 
 _CLOSE_S: Final = 2.0
@@ -90,15 +91,19 @@ async def open_websocket(
     max_frame_bytes: int,
     heartbeat_s: float | None = None,
     headers: Mapping[str, str] | None = None,
+    public_only: bool = False,
 ) -> WebSocket:
-    """A socket to `ws://` or `wss://`. Raises PeerUnreachable, PeerTimeout or BadPeerAnswer.
+    """A socket to `ws://` or `wss://`. Raises PeerUnreachable, PeerTimeout, BadPeerAnswer or
+    AddressRefused.
 
-    A peer that does not answer a ping within half of `heartbeat_s` counts as gone.
+    A peer that does not answer a ping within half of `heartbeat_s` counts as gone. With
+    `public_only`, the url must lead to public addresses.
     """
     try:
         async with asyncio.timeout(connect_s):
             connection = await _connected(
                 url,
+                public_only=public_only,
                 additional_headers=headers,
                 user_agent_header=f"trunkline/{VERSION}",
                 compression=None,
@@ -115,9 +120,11 @@ async def open_websocket(
     return WebSocket(connection)
 
 
-async def _connected(url: str, **options: Any) -> ClientConnection:
-    uri, network = parse_uri(url), Network()
-    sock = await network.dial(await network.resolve(uri.host, uri.port))
+async def _connected(url: str, *, public_only: bool, **options: Any) -> ClientConnection:
+    uri = parse_uri(url)
+    origin = Origin(uri.secure, uri.host, uri.port)
+    guard = Guard(configured=frozenset({origin}), public_only=public_only)
+    sock = await dial(origin, guard, Network())
     try:
         tls = system_trust() if uri.secure else None
         return await _Connect(url, sock=sock, ssl=tls, **options)

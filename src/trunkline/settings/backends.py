@@ -7,7 +7,7 @@ from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.backends.acp.settings import AcpBackend
 from trunkline.backends.command.settings import CommandBackend
 from trunkline.backends.echo import EchoBackend
-from trunkline.backends.kind import Kind
+from trunkline.backends.kind import CallingTable, Kind
 from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.backends.openclaw.settings import OpenClawBackend
 from trunkline.backends.python.settings import PythonBackend
@@ -37,6 +37,10 @@ _KINDS: Final[tuple[Kind[Any], ...]] = (
     acp.KIND,
 )
 KIND_NAMES: Final = tuple(kind.name for kind in _KINDS)
+# Those that take the key `public_only`.
+CALLING_KINDS: Final = frozenset(
+    kind.name for kind in _KINDS if issubclass(kind.settings, CallingTable)
+)
 _BY_SETTINGS: Final = {kind.settings: kind for kind in _KINDS}
 
 

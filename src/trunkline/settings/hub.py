@@ -38,9 +38,8 @@ class HubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         doc(
             "Kinds of backends that owners may choose for their agents. Operators may choose any "
             "kind. `command` and `acp` run programs on the machine of the gateway, `python` runs "
-            "code inside it, and the others call the URLs that they are given. `a2a` and `openai` "
-            "call public addresses alone for owners, unless `network.allow_private_addresses` is "
-            "set."
+            "code inside it, and the others call the URLs that they are given. For owners they "
+            "call public addresses alone, unless `network.allow_private_addresses` is set."
         ),
     ] = ()
     jwt: Annotated[

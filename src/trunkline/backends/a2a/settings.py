@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import field
 
-from trunkline.backends.kind import BackendTable
+from trunkline.backends.kind import CallingTable
 from trunkline.config import doc
 from trunkline.config.called_agents import (
     CARD_PATH,
@@ -16,7 +16,7 @@ from trunkline.config.called_agents import (
 )
 
 
-class A2aBackend(BackendTable, frozen=True, kw_only=True, tag="a2a"):
+class A2aBackend(CallingTable, frozen=True, kw_only=True, tag="a2a"):
     """Another A2A agent: 1.0 or 0.3, over JSON-RPC or HTTP+JSON."""
 
     url: Annotated[
@@ -30,13 +30,6 @@ class A2aBackend(BackendTable, frozen=True, kw_only=True, tag="a2a"):
     headers: Headers = field(default_factory=dict)
     credentials: Credentials = None
     trusted_origins: TrustedOrigins = ()
-    public_only: Annotated[
-        bool,
-        doc(
-            "Call no private address, such as one of this network. The hub sets it for agents "
-            "whose backend an owner chose."
-        ),
-    ] = False
     timeout_s: Annotated[
         float,
         doc(

@@ -4,13 +4,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from trunkline.backends.kind import BackendTable
+from trunkline.backends.kind import CallingTable
 from trunkline.config import doc
 from trunkline.config.secret import Secret, revealed
 from trunkline.engine.agent_calls import CallTool
 
 
-class OpenAIBackend(BackendTable, frozen=True, kw_only=True, tag="openai"):
+class OpenAIBackend(CallingTable, frozen=True, kw_only=True, tag="openai"):
     """A model behind any server that speaks OpenAI's chat completions: Ollama, vLLM, LiteLLM,
     LM Studio, OpenClaw, OpenAI."""
 
@@ -24,13 +24,6 @@ class OpenAIBackend(BackendTable, frozen=True, kw_only=True, tag="openai"):
     headers: Annotated[
         dict[str, Secret], doc("Headers for every request. Their values are treated as secrets.")
     ] = field(default_factory=dict)
-    public_only: Annotated[
-        bool,
-        doc(
-            "Call no private address, such as one of this network. The hub sets it for agents "
-            "whose backend an owner chose."
-        ),
-    ] = False
     system_prompt: Annotated[str, doc("Instructions that precede the conversation.")] = ""
     temperature: Annotated[
         Annotated[float, Meta(ge=0)] | None,

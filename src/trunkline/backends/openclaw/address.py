@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from trunkline.backends.kind import Resources
 from trunkline.backends.openclaw.settings import OpenClawBackend
 from trunkline.ports.backend import TurnRequest
 
@@ -37,6 +38,8 @@ class Address(Struct, frozen=True, kw_only=True):
     recovery_s: float = 60.0
     idle_s: float = 300.0
     max_output_bytes: int = 16 * 1024 * 1024
+    # Whether it must be at a public address.
+    public_only: bool = False
 
     def session_of(self, turn: TurnRequest) -> str:
         """The session of a turn: the one that the record of its task names, else our own."""
@@ -67,12 +70,13 @@ class Address(Struct, frozen=True, kw_only=True):
         return f"Address({self.url}, {self.agent_id})"
 
 
-def openclaw_address(settings: OpenClawBackend, data_dir: Path) -> Address:
+def openclaw_address(settings: OpenClawBackend, resources: Resources) -> Address:
     schemes = _TO_WEB if settings.surface == "http" else _TO_SOCKET
     scheme, _, rest = settings.url.partition("://")
     names = [name for name in Address.__struct_fields__ if name != "device_file"]
     kept = {name: getattr(settings, name) for name in names}
     kept["url"] = f"{schemes.get(scheme, scheme)}://{rest}"
     kept["token"] = settings.token.reveal() if settings.token is not None else ""
-    device_file = data_dir / DEVICE_FILE if settings.device_identity else None
+    kept["public_only"] = settings.public_only and not resources.allow_private
+    device_file = resources.data_dir / DEVICE_FILE if settings.device_identity else None
     return Address(**kept, device_file=device_file)

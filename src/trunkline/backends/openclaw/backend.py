@@ -71,7 +71,7 @@ class OpenClawBackend(TurnTaskBackend[Run]):
 
 
 def make(settings: OpenClawSettings, resources: Resources) -> Backend:
-    address = openclaw_address(settings, resources.data_dir)
+    address = openclaw_address(settings, resources)
     if settings.surface == "http":
         return OpenClawHttpBackend(address)
     return OpenClawBackend(address, clock=resources.clock)

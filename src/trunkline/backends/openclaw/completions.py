@@ -13,6 +13,7 @@ from trunkline.backends.openclaw.failures import (
     Trouble,
     Unfit,
     misconfigured,
+    not_connected,
     token_refused,
     unreachable,
 )
@@ -59,7 +60,7 @@ class _Client:
     def __init__(self, address: Address, limits: Limits) -> None:
         self.address = address
         self.limits = limits
-        self._http = HttpClient(Guard.of(address.url))
+        self._http = HttpClient(Guard.of(address.url, public_only=address.public_only))
         self._headers = {"Content-Type": "application/json"}
         if address.token:
             self._headers["Authorization"] = f"Bearer {address.token}"
@@ -80,7 +81,7 @@ class _Client:
                 request = build_request(method, self._url(path), self._headers, body)
                 return await self._http.fetch(request, self.limits, max_bytes=_MAX_LIST_BYTES)
         except RemoteError as error:
-            raise unreachable(error.message) from None
+            raise not_connected(error) from None
         except TimeoutError:
             raise unreachable("it takes too long to answer") from None
 
@@ -92,7 +93,7 @@ class _Client:
             request = build_request("POST", self._url(_COMPLETIONS), self._headers | own, body)
             return await self._http.open(request, self.limits, within_s=_LONGEST_S)
         except RemoteError as error:
-            trouble = unreachable(error.message)
+            trouble = not_connected(error)
             trouble.is_unreachable = isinstance(error, PeerUnreachable) and error.is_unsent
             raise trouble from None
 

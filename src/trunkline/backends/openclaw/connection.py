@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trunkline.backends.openclaw.address import Address
 from trunkline.backends.openclaw.device import load_device, proof
-from trunkline.backends.openclaw.failures import Trouble, misconfigured, unreachable
+from trunkline.backends.openclaw.failures import (
+    Trouble,
+    misconfigured,
+    not_connected,
+    unreachable,
+)
 from trunkline.backends.openclaw.frames import (
     AgentEvent,
     Event,
@@ -289,11 +294,10 @@ class Link:
                 connect_s=self.address.connect_s,
                 max_frame_bytes=_MAX_FRAME_BYTES,
                 heartbeat_s=_HEARTBEAT_S,
+                public_only=self.address.public_only,
             )
         except RemoteError as error:
-            if error.reason in ("TLS_FAILED", "NOT_WEBSOCKET", "REDIRECT", "BAD_URL", "NOT_HTTP"):
-                raise misconfigured(error.message, "Correct the backend's `url`.") from None
-            raise unreachable(error.message) from None
+            raise not_connected(error) from None
         connection = Connection(socket, listen=self._tell)
         try:
             async with asyncio.timeout(_GREETING_S):

@@ -25,7 +25,7 @@ _OLDEST: Final = (2026, 5)
 
 
 async def check(settings: OpenClawBackend, resources: Resources) -> list[Finding]:
-    address = openclaw_address(settings, resources.data_dir)
+    address = openclaw_address(settings, resources)
     if settings.surface == "http":
         return await check_completions(address)
     try:

@@ -1,6 +1,15 @@
 """`Trouble`: a failure of OpenClaw, in one sentence for the caller and in full for the log."""
 
+from typing import Final
+
 from trunkline.backends.openclaw.frames import Fault
+from trunkline.remote.errors import AddressRefused, RemoteError
+
+# Failures to connect that another attempt does not mend.
+_LASTING: Final = (
+    *("TLS_FAILED", "NOT_WEBSOCKET", "REDIRECT", "BAD_URL", "NOT_HTTP"),
+    AddressRefused.reason,
+)
 
 
 class Unfit(Exception):
@@ -44,6 +53,12 @@ def unreachable(why: str, *, retry_after_s: float | None = None) -> Trouble:
 def misconfigured(found: str, remedy: str) -> Trouble:
     told = "The agent is not set up correctly; its operator has to correct that."
     return Trouble(found, remedy, told=told, is_lasting=True)
+
+
+def not_connected(error: RemoteError) -> Trouble:
+    if error.reason in _LASTING:
+        return misconfigured(error.message, "Correct the backend's `url`.")
+    return unreachable(error.message)
 
 
 def token_refused(status: str = "") -> Trouble:

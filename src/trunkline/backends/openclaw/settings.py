@@ -2,12 +2,12 @@
 
 from typing import Annotated, Literal
 
-from trunkline.backends.kind import BackendTable
+from trunkline.backends.kind import CallingTable
 from trunkline.config import doc
 from trunkline.config.secret import Secret
 
 
-class OpenClawBackend(BackendTable, frozen=True, kw_only=True, tag="openclaw"):
+class OpenClawBackend(CallingTable, frozen=True, kw_only=True, tag="openclaw"):
     """An agent of OpenClaw, called through OpenClaw's own gateway."""
 
     url: Annotated[

@@ -70,13 +70,8 @@ class Connector:
             raise _failure(error, origin) from None
 
     async def _connect(self, origin: Origin, make: Callable[[], P]) -> P:
-        # The name is looked up once. Its DNS server could give another address the next time
-        # (DNS rebinding), so the connection goes to the addresses that were checked.
-        found = await self._network.resolve(origin.host, origin.port)
-        self._guard.check(origin, [str(info[4][0]) for info in found])
-        sock = await self._network.dial(found)
+        sock = await dial(origin, self._guard, self._network)
         try:
-            self._guard.check(origin, [str(sock.getpeername()[0])])
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             loop = asyncio.get_running_loop()
             if origin.is_tls:
@@ -90,6 +85,23 @@ class Connector:
             sock.close()
             raise
         return protocol
+
+
+async def dial(origin: Origin, guard: Guard, network: Network) -> socket.socket:
+    """A socket to the origin, at an address that it may have. Raises AddressRefused and OSError.
+
+    The name is looked up once. Its DNS server could give another address the next time (DNS
+    rebinding), so the connection goes to the addresses that were checked.
+    """
+    found = await network.resolve(origin.host, origin.port)
+    guard.check(origin, [str(info[4][0]) for info in found])
+    sock = await network.dial(found)
+    try:
+        guard.check(origin, [str(sock.getpeername()[0])])
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def _failure(error: OSError, origin: Origin) -> RemoteError:

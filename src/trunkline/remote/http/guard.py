@@ -62,13 +62,17 @@ class Guard(Struct, frozen=True, kw_only=True):
             else:
                 kind = kind_of(address)
             if kind:
-                raise _refused(origin, address, kind)
+                raise self._refused(origin, address, kind)
 
-
-def _refused(origin: Origin, address: str, kind: str) -> AddressRefused:
-    what = f"is {kind}" if origin.host == address else f"leads to {address}, {kind}"
-    return AddressRefused(
-        f"{origin} {what}, and is not called because only the agent names it. If it is meant, "
-        f'add "{origin}" to trusted_origins of the target, or set allow_private_addresses in '
-        "[network] for development"
-    )
+    def _refused(self, origin: Origin, address: str, kind: str) -> AddressRefused:
+        what = f"is {kind}" if origin.host == address else f"leads to {address}, {kind}"
+        if self.public_only:
+            why = "because the owner of an agent chose it. If it is meant, an operator of the hub "
+            remedy = "has to set the backend of the agent"
+        else:
+            why = "because only the agent names it. If it is meant, "
+            remedy = f'add "{origin}" to trusted_origins of the target'
+        return AddressRefused(
+            f"{origin} {what}, and is not called {why}{remedy}, or set allow_private_addresses in "
+            "[network] for development"
+        )

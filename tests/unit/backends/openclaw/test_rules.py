@@ -4,11 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from trunkline.backends.kind import Resources
 from trunkline.backends.openclaw.address import openclaw_address
 from trunkline.backends.openclaw.rules import openclaw_problems
 from trunkline.backends.openclaw.settings import OpenClawBackend
 from trunkline.config.secret import Secret
+from trunkline.testing import FakeClock
+
+RESOURCES = Resources(clock=FakeClock(), data_dir=Path())
 
 
 def problems(**keys: Any) -> list[str]:
@@ -58,6 +63,13 @@ def test_trap_2_and_3_keys_that_openclaw_takes_amiss(template: str, what: str) -
     assert what in problem
 
 
+def test_private_addresses_can_be_allowed_for_development() -> None:
+    settings = OpenClawBackend(public_only=True)
+    assert openclaw_address(settings, RESOURCES).public_only
+    allowed = replace(RESOURCES, allow_private=True)
+    assert not openclaw_address(settings, allowed).public_only
+
+
 def test_a_device_is_of_no_use_over_http() -> None:
     [problem] = problems(surface="http", device_identity=True)
     assert "device_identity" in problem
@@ -65,12 +77,12 @@ def test_a_device_is_of_no_use_over_http() -> None:
 
 def test_the_url_fits_the_surface() -> None:
     over_http = OpenClawBackend(url="wss://claw.test", surface="http")
-    assert openclaw_address(over_http, Path()).url == "https://claw.test"
+    assert openclaw_address(over_http, RESOURCES).url == "https://claw.test"
     over_socket = OpenClawBackend(url="http://127.0.0.1:18789", token=Secret("t"))
-    assert openclaw_address(over_socket, Path()).url == "ws://127.0.0.1:18789"
+    assert openclaw_address(over_socket, RESOURCES).url == "ws://127.0.0.1:18789"
 
 
 def test_the_token_shows_nowhere() -> None:
     settings = OpenClawBackend(token=Secret("very-secret"))
     assert "very-secret" not in repr(settings)
-    assert "very-secret" not in repr(openclaw_address(settings, Path()))
+    assert "very-secret" not in repr(openclaw_address(settings, RESOURCES))
