@@ -253,7 +253,7 @@ DOORS = {
     ("follow_ups", "requeue"): {"runtime/runtime.py"},
     # The inbox has the messages that another node received (tests/cluster/test_any_node.py).
     ("intake", "admit"): {"runtime/service.py", "runtime/inbox.py"},
-    ("service", "send"): {"server/endpoint.py"},
+    ("service", "send"): {"server/endpoint.py", "routing/answers.py", "routing/calls.py"},
     ("service", "stream"): {"server/endpoint.py", "app/try_agent.py"},
 }
 

@@ -121,7 +121,7 @@ def build(
         authenticators = (*hub.authenticators, *authenticators)
         gate = hub.gate
     routing = GatewayRouting(
-        clock=clock, on_audit=log_event if hub is None else hub.audit.agent_call
+        settings, clock=clock, on_audit=log_event if hub is None else hub.audit.agent_call
     )
     due_kinds = [] if hub is None else [*hub.due_kinds()]
     runtimes = Runtimes(
@@ -131,7 +131,7 @@ def build(
         times=settings.cluster.times,
         gate=gate,
         due_kinds=[*due_kinds, *routing.routing.due_kinds()],
-        agents=routing.routing.agents,
+        agents=routing.agents,
         gateway=_name(base_url),
         credentials=None if hub is None else hub.turn_credentials.of,
         rejoins=routing.routing.rejoins,

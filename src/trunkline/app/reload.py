@@ -136,6 +136,7 @@ class Reload:
             {handle: changes.is_default(handle) for handle in renewed}, settings=wanted
         )
         failed |= await self._put(wanted, code, changes)
+        await self._gateway.routing.apply(wanted)
         kept = {h: self._configured[h] for h in failed if h in self._configured}
         agents = {h: own for h, own in wanted.agents.items() if h not in others and h not in failed}
         self._configured = agents | kept

@@ -5,6 +5,7 @@ from typing import Final
 
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.runtimes import Runtimes
+from trunkline.app.target_agents import TargetAgents
 from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.backends.programs.settings import ProgramSettings
 from trunkline.backends.python.settings import PythonBackend
@@ -19,6 +20,7 @@ from trunkline.routing.callees import Callee
 from trunkline.routing.calls import OnAudit
 from trunkline.routing.routing import Routing, log_event
 from trunkline.routing.tools import RoutingTool, actions
+from trunkline.runtime.agents import PublishedAgent
 from trunkline.settings import AgentSettings, Settings
 from trunkline.settings.stores import holds_data
 
@@ -28,13 +30,16 @@ _NO_CALLS: Final = CallPolicy(may_call=())
 class GatewayCallees:
     """The agents of the gateway, as others call them. It implements `routing.callees.Callees`."""
 
-    def __init__(self) -> None:
+    def __init__(self, targets: TargetAgents) -> None:
+        self._targets = targets
         # Set before the gateway opens.
         self.directory: AgentDirectory | None = None
+        self.runtimes: Runtimes | None = None
 
     def callee(self, name: str) -> Callee | None:
         assert self.directory is not None
-        return self.directory.callee(name)
+        assert self.runtimes is not None
+        return self.directory.callee(name) or self._targets.callee(name, self.runtimes)
 
     def callees(self) -> Sequence[Callee]:
         assert self.directory is not None
@@ -59,8 +64,9 @@ class GatewayCallees:
 class GatewayRouting:
     """Response routing of one gateway."""
 
-    def __init__(self, *, clock: Clock, on_audit: OnAudit = log_event) -> None:
-        self._callees = GatewayCallees()
+    def __init__(self, settings: Settings, *, clock: Clock, on_audit: OnAudit = log_event) -> None:
+        self._targets = TargetAgents(settings, clock=clock)
+        self._callees = GatewayCallees(self._targets)
         self._runtimes: Runtimes | None = None
         self.routing = Routing(
             callees=self._callees,
@@ -76,7 +82,17 @@ class GatewayRouting:
         return self._callees.limits()
 
     def connect(self, directory: AgentDirectory, runtimes: Runtimes) -> None:
-        self._callees.directory, self._runtimes = directory, runtimes
+        self._callees.directory, self._callees.runtimes = directory, runtimes
+        self._runtimes = runtimes
+
+    def agents(self) -> Sequence[PublishedAgent]:
+        """The agents that only others of the gateway call. The main store has their tasks."""
+        return (*self.routing.agents, *self._targets.agents)
+
+    async def apply(self, settings: Settings) -> None:
+        """Take over the targets of other settings. Raises what a backend raises."""
+        assert self._runtimes is not None
+        await self._targets.apply(settings, self._runtimes)
 
     async def open(self) -> None:
         """Continue the calls from before a restart, if there may be any. Raises StoreError."""

@@ -36,21 +36,21 @@ class Runtimes:
         times: Times | None = None,
         gate: Gate | None = None,
         due_kinds: Iterable[DueKind] = (),
-        agents: Iterable[PublishedAgent] = (),
+        agents: Callable[[], Iterable[PublishedAgent]] = tuple,
         gateway: str = "",
         credentials: Callable[[Principal | None, str], CredentialFor] | None = None,
         rejoins: Callable[[MainStore], Mapping[str, Rejoin]] | None = None,
         watchers: Callable[[MainStore], Watchers] | None = None,
     ) -> None:
         """`times` are those of gateways that share a store. `due_kinds` is due work of the main
-        store, `agents` are those that only the gateway itself calls, with their tasks there, and
+        store, `agents` returns those that only the gateway calls, with their tasks there, and
         `gateway` is the name of the gateway in call chains. `rejoins` and
         `watchers` return the participants of tasks by the way from their store to the main
         store."""
         self._rejoins = rejoins
         self._watchers = watchers
         self._due_kinds = tuple(due_kinds)
-        self._agents = tuple(agents)
+        self._agents = agents
         self._gateway = gateway
         self._credentials = credentials
         self._main = main
@@ -180,7 +180,7 @@ class Runtimes:
             cluster=make_cluster(store, made, times=self._times, clock=self._clock),
             clock=self._clock,
             ids=ids,
-            agents=self._agents if is_main else (),
+            agents=self._agents() if is_main else (),
             main=main,
             stream_buffer=self._server.stream_buffer_events,
             heartbeat_s=self._server.heartbeat_s,

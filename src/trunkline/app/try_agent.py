@@ -65,9 +65,7 @@ async def trial(settings: Settings, handle: str) -> AsyncIterator[Trial]:
     """The agent of that handle, or the only one there is. Raises ConfigError."""
     gateway = build(_alone(settings, handle), base_url="http://127.0.0.1")
     found = {
-        agent.handle: Trial(agent, runtime.service)
-        for runtime in gateway.runtimes
-        for agent in runtime.agents.values()
+        each.agent.handle: Trial(each.agent, each.service) for each in gateway.directory.callees()
     }
     if not handle and len(found) == 1:
         handle = next(iter(found))

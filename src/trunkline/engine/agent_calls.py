@@ -24,7 +24,10 @@ OnCrash: TypeAlias = Literal["error", "wait_for_timeout"]
 # The tools by which an agent asks others. `routing.tools` has a definition of each.
 CallTool: TypeAlias = Literal["agent_call", "agent_poll", "agent_call_batch", "debate_call"]
 
-_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}(/[a-z0-9_-]{1,64})?")
+# Before the alias of a target, in the name by which it is called.
+TARGET: Final = "target:"
+
+_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}(/[a-z0-9_-]{1,64})?|target:[a-z0-9_-]{1,64}")
 _SESSION: Final = re.compile(r"agent:([a-z0-9_-]{1,64}):.+", re.DOTALL)
 _SKILL: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 # Of a task, or of a call.
@@ -59,7 +62,7 @@ class CallLimits(Struct, frozen=True, kw_only=True):
 class CallPolicy(Struct, frozen=True, kw_only=True):
     """What the configuration says of an agent that calls others."""
 
-    # Patterns of `owner/slug` or `owner/slug#skill`.
+    # Patterns of `owner/slug` or `owner/slug#skill`, and of targets: `target:alias`.
     may_call: tuple[str, ...] = ("*",)
     delivery: Delivery = "session"
     # The channel that gets copies of answers.
@@ -72,7 +75,7 @@ class CallPolicy(Struct, frozen=True, kw_only=True):
 class AgentCall(Struct, frozen=True, kw_only=True):
     """A call as it is asked for, checked."""
 
-    # A handle, the slug of one, or the alias of a target.
+    # A handle, the slug of one, or the alias of a target, which may have `target:` before it.
     agent: str
     skill: str = ""
     mode: str = "execute"
@@ -261,9 +264,12 @@ def milliseconds(named: Mapping[str, Any], name: str) -> int | None:
 
 def allows(policy: CallPolicy, callee: str, skill: str) -> bool:
     """Whether the agent with the policy may call the other one. A pattern without a skill allows
-    all of them."""
+    all of them. A target is called with credentials of the configuration, so only a pattern of
+    targets allows it."""
     for pattern in policy.may_call:
         agent, _, of_skill = pattern.partition("#")
+        if agent.startswith(TARGET) != callee.startswith(TARGET):
+            continue
         if fnmatchcase(callee, agent) and (not of_skill or fnmatchcase(skill, of_skill)):
             return True
     return False

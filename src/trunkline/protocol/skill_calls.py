@@ -31,6 +31,12 @@ def invocation(
     }
 
 
+def remote_metadata(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata of a message to an agent elsewhere, whose text is the input. The session of the
+    caller is no business of others."""
+    return {INVOCATION: {k: v for k, v in payload.items() if k not in ("input", "returnTo")}}
+
+
 def response(correlation_id: str, task_id: str, outcome: CallOutcome) -> dict[str, Any]:
     payload: dict[str, Any] = {
         "kind": RESPONSE,

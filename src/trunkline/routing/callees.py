@@ -26,6 +26,8 @@ class Callee(Struct, frozen=True, kw_only=True):
 
     # Whether no grant is needed to call it, because it has no callers but agents of the gateway.
     is_internal: bool = False
+    # Whether it is a target of the configuration, which is elsewhere.
+    is_remote: bool = False
 
     def as_caller(self, principal: Principal) -> Principal:
         """The one on whose behalf an agent calls, with what it needs to be let in."""

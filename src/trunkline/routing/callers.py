@@ -26,6 +26,8 @@ class CallingTurn(Struct, frozen=True, kw_only=True):
     # For a turn that another agent asked for, or that an answer began.
     call: CallOrigin | None = None
     is_isolated: bool = False
+    # For a route, which the operator has written: it may call the target that it names.
+    is_route: bool = False
 
     @classmethod
     def of(cls, turn: TurnRequest, path: CallPath) -> "CallingTurn | None":

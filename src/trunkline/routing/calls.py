@@ -84,6 +84,8 @@ class Calls:
         first time, whatever has changed since."""
         if id and (repeated := await self._repeated(id)) is not None:
             return repeated
+        # The main store has the tasks of targets.
+        _ = await self._open_main()
         with self.audited(turn):
             asked = read_call(arguments, self._limits(), session_key=turn.session_key)
         callee, skill = self._reached(turn, asked)
@@ -215,6 +217,7 @@ class Calls:
                 task_id=asked.task_id,
                 role=Role.USER,
                 parts=_parts(callee, asked.input, payload),
+                metadata=skill_calls.remote_metadata(payload) if callee.is_remote else None,
             ),
             configuration=SendMessageConfiguration(return_immediately=True),
         )

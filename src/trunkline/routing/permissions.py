@@ -38,10 +38,15 @@ class Permissions(Struct, frozen=True, kw_only=True, eq=False):
         handle = callee.agent.handle
         if handle == turn.agent:
             raise CallRefused("self_call_blocked", "an agent may not call itself", argument="agent")
-        denied = why_denied(principal, handle, Operation.SEND_MESSAGE, is_open=callee.agent.is_open)
+        denied = None
+        if not callee.is_internal:
+            denied = why_denied(
+                principal, handle, Operation.SEND_MESSAGE, is_open=callee.agent.is_open
+            )
         if denied is not None and callee.is_private:
             raise self._unknown(turn, asked.agent)
-        if not allows(policy, handle, asked.skill) or denied is not None:
+        is_named = turn.is_route and callee.is_remote
+        if denied is not None or not (is_named or allows(policy, handle, asked.skill)):
             raise CallRefused("policy_denied", "this agent may not call that one", argument="agent")
         if asked.skill and callee.skills and asked.skill not in callee.skills:
             known = ", ".join(callee.skills)

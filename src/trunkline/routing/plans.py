@@ -77,6 +77,8 @@ class Plans:
         self, turn: CallingTurn, arguments: Any, *, on_steps: OnSteps
     ) -> dict[str, Any]:
         """Raises CallRefused, also for a participant that may not be called."""
+        # The main store has the tasks of targets.
+        _ = await self._open_main()
         with self._calls.audited(turn):
             plan = read_debate(arguments, self._limits(), session_key=turn.session_key)
             plan = self._with_skills(turn, plan)

@@ -135,6 +135,7 @@ class Routes(Struct, frozen=True, kw_only=True, eq=False):
             principal=msgspec.structs.replace(principal, grants=(Grant(handle),)),
             chain=(*followed.chain, agent.mark),
             call=followed.call,
+            is_route=True,
         )
         arguments = {
             "agent": handle,

@@ -11,7 +11,7 @@ from trunkline.backends.kind import Resources
 from trunkline.backends.turn_task import TurnTaskBackend
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock
-from trunkline.remote import Agents
+from trunkline.remote import Agents, Target
 from trunkline.remote.errors import RemoteError
 
 
@@ -26,8 +26,11 @@ class A2aBackend(TurnTaskBackend[Run]):
         clock: Clock,
         turn_s: float,
         close_upstream: Callable[[], Awaitable[None]] | None = None,
+        watches_card: bool = True,
     ) -> None:
+        """Without `watches_card` the upstream is asked for its card when it is called."""
         super().__init__("a2a")
+        self._watches_card = watches_card
         self._settings = settings
         self._make_upstream = make_upstream
         self._upstream = make_upstream({}, None)
@@ -37,6 +40,8 @@ class A2aBackend(TurnTaskBackend[Run]):
         self.card = UpstreamCard(url=settings.url, clock=clock)
 
     async def open(self, agent: str, notes: Notes) -> None:
+        if not self._watches_card:
+            return
         await self.card.recall(notes)
         self.tasks.spawn(self.card.keep_fresh(self._upstream, notes), name="upstream card")
 
@@ -74,7 +79,20 @@ class A2aBackend(TurnTaskBackend[Run]):
 
 def make(settings: A2aSettings, resources: Resources) -> A2aBackend:
     target = upstream_target(settings, allow_private=resources.allow_private)
-    agents = Agents(clock=resources.clock, limits=limits_of(settings))
+    return backend_for(
+        target, settings, clock=resources.clock, turn_s=resources.profile.task_deadline_s
+    )
+
+
+def backend_for(
+    target: Target,
+    settings: A2aSettings,
+    *,
+    clock: Clock,
+    turn_s: float,
+    watches_card: bool = True,
+) -> A2aBackend:
+    agents = Agents(clock=clock, limits=limits_of(settings))
     usual = agents.at(target)
 
     def upstream(headers: dict[str, str], timeout_s: float | None) -> Upstream:
@@ -85,7 +103,8 @@ def make(settings: A2aSettings, resources: Resources) -> A2aBackend:
     return A2aBackend(
         settings,
         upstream,
-        clock=resources.clock,
-        turn_s=resources.profile.task_deadline_s,
+        clock=clock,
+        turn_s=turn_s,
         close_upstream=agents.close,
+        watches_card=watches_card,
     )
