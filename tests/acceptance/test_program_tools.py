@@ -19,8 +19,10 @@ from tests.acceptance.gateway import http_client
 from tests.acceptance.raw import send
 from tests.programs.backends import FOLDER
 from tests.sockets.peer import serving
+from typer.testing import CliRunner
 
 from trunkline.app.gateway import Gateway, build
+from trunkline.cli.commands import app as cli
 from trunkline.model.calls import Caller, SendMessageRequest
 from trunkline.model.principal import EVERYTHING, Principal
 from trunkline.model.values import Message, Part, Role, Task, TaskState, text_of
@@ -226,8 +228,9 @@ async def test_an_agent_without_tools_has_no_token(tmp_path: Path) -> None:
 
 
 async def test_a_gateway_gives_its_programs_the_tools(make: Make) -> None:
-    """The whole of it: a process with a port of its own, and its restart."""
+    """The whole of it: a process with a port of its own, programs and commands of operators."""
     command = json.dumps(program()["command"])
+    shell = json.dumps([sys.executable, "-m", "trunkline", "tool", "agent_call"])
     gateway = make(
         f"""
         [agents."acme/editor"]
@@ -236,6 +239,14 @@ async def test_a_gateway_gives_its_programs_the_tools(make: Make) -> None:
         kind = "command"
         command = {command}
         tools = ["agent_call"]
+
+        [agents."acme/shell"]
+        name = "Shell"
+        [agents."acme/shell".backend]
+        kind = "command"
+        command = {shell}
+        tools = ["agent_call"]
+        inherit_env = ["PATH", "PYTHONPATH", "HOME"]
 
         [agents."acme/researcher"]
         backend = {{ kind = "python", target = "team.py:researcher" }}
@@ -246,19 +257,37 @@ async def test_a_gateway_gives_its_programs_the_tools(make: Make) -> None:
     gateway.start()
     stolen = gateway.folder / "stolen"
 
-    async def told(message: dict[str, Any]) -> str:
-        task = await send(gateway, json.dumps(message), agent="acme/editor")
+    async def told(message: dict[str, Any], *, agent: str = "acme/editor") -> str:
+        task = await send(gateway, json.dumps(message), agent=agent)
         assert task["status"]["state"] == "TASK_STATE_COMPLETED", task
         return str(task["artifacts"][0]["parts"][0]["text"])
 
+    def operator(*words: str) -> Any:
+        data = str(gateway.folder / "data")
+        done = CliRunner().invoke(cli, [*words, "--data", data])
+        assert done.exit_code == 0, done.stderr
+        return (
+            done.stdout if words[0] == "session" and words[1] == "rm" else json.loads(done.stdout)
+        )
+
     asked = json.loads(await told({"way": "mcp", "call": ASK}))
     assert (asked["tools"], asked["output"]) == (["agent_call"], "found: the moon")
+    assert json.loads(await told(ASK, agent="acme/shell"))["output"] == "found: the moon"
     await told({"keep": str(stolen)})
     url, token = stolen.read_text().split()
     assert url == f"{gateway.url}/api/v1/tools"
     async with http_client(headers={"Authorization": f"Bearer {token}"}) as http:
         assert (await http.post(f"{url}/agent_call", json=ASK)).status_code == 200
         assert (await http.post(f"{url}/agent_poll", json={"taskId": "t"})).status_code == 403
+        last, *_ = operator("session", "ls", "--agent", "acme/editor", "-o", "json")["items"]
+        key = last["key"]
+        used = operator("tool", "agent_call", json.dumps(ASK), "--session", key)
+        assert used["output"] == "found: the moon"
+        calls = operator("calls", "ls", "-o", "json")["items"]
+        assert {each["agent"] for each in calls} == {"acme/editor", "acme/shell"}
+        # The session ends, and its token with it.
+        assert operator("session", "rm", key) == f"{key}: ended\n"
+        assert (await http.post(f"{url}/agent_call", json=ASK)).status_code == 401
     gateway.stop()
     assert token not in gateway.stderr + gateway.stdout
     data = b"".join(each.read_bytes() for each in gateway.folder.rglob("*.db*"))

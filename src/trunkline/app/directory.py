@@ -501,7 +501,7 @@ def _listing(entry: _Entry, base_url: str) -> Listing:
     )
 
 
-def _profile(settings: AgentSettings) -> Profile:
+def profile_of(settings: AgentSettings) -> Profile:
     """The profile of the agent, with the keys that its limits replace."""
     keys = {} if settings.limits is None else settings.limits.profile_keys()
     return changed(settings.own_profile(), **keys)
@@ -524,7 +524,7 @@ def _published(
         # The media types of every skill count too, because a message does not name its skill.
         input_modes=tuple(dict.fromkeys(accepted)),
         output_modes=tuple(dict.fromkeys(produced)),
-        profile=_profile(settings),
+        profile=profile_of(settings),
         agent_id=settings.agent_id,
         account_id=settings.account_id,
     )

@@ -1,10 +1,9 @@
 """`COMMANDS`: what operators do with the hub, by the names of the operators' channel.
 
-A running gateway takes them over the channel. Where none runs, `run` opens the store, does the same
-and closes it.
+A running gateway takes them over the channel. Where none runs, `run_alone` opens the store, does the
+same and closes it.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
@@ -15,16 +14,14 @@ from msgspec import Struct
 from trunkline.app import audit_commands
 from trunkline.app.adapters import make_store
 from trunkline.app.hub import Hub
-from trunkline.app.operator_client import NotRunning, call_gateway
 from trunkline.clock import SystemClock
 from trunkline.hub import user_commands as users
 from trunkline.hub.acting import ON_THE_MACHINE, Acting, acting
 from trunkline.hub.agent_commands import AddAgent, ChangeAgent, ListAgents, NameAgent
 from trunkline.hub.token_commands import ExplainToken, ListTokens, NameToken, RotateToken
 from trunkline.hub.token_requests import NewToken
-from trunkline.model.errors import ConfigError, InvalidParams
-from trunkline.server.operator_channel import OperatorCommands
-from trunkline.settings import Settings, StoreSettings
+from trunkline.server.operator_channel import OperatorCommands, arguments_as
+from trunkline.settings import Settings
 
 Given = TypeVar("Given", bound=Struct)
 Command: TypeAlias = Callable[[Hub, dict[str, Any]], Awaitable[Any]]
@@ -34,12 +31,7 @@ def _command(kind: type[Given], run: Callable[[Hub, Given], Awaitable[Any]]) -> 
     """A command whose arguments are a struct."""
 
     async def command(hub: Hub, arguments: dict[str, Any]) -> Any:
-        try:
-            given = msgspec.convert(arguments, kind)
-        except msgspec.ValidationError as error:
-            what, _, where = str(error).partition(" - at `$")
-            raise InvalidParams.at(where.rstrip("`").lstrip(".") or "arguments", what) from None
-        return await run(hub, given)
+        return await run(hub, arguments_as(kind, arguments))
 
     return command
 
@@ -92,31 +84,9 @@ async def _on_the_machine(name: str, command: Command, hub: Hub, arguments: dict
     return await command(hub, arguments)
 
 
-def run(
-    store: StoreSettings,
-    name: str,
-    arguments: dict[str, Any],
-    *,
-    load: Callable[[], Settings],
-) -> Any:
-    """The result of a command, as JSON has it, of the gateway that runs on the store, or of the
-    store itself where none runs; `load` then reads the settings, whose hub must be on.
-
-    Raises ConfigError, OperatorRefused, StoreError or another TrunklineError.
-    """
-    try:
-        return call_gateway(store, name, arguments)
-    except NotRunning:
-        settings = load()
-    if settings.store.kind == "memory":
-        raise ConfigError(
-            'store.kind = "memory": the hub of this configuration forgets everything with its '
-            "process, and no gateway is running. Choose a store that keeps it, or start the gateway"
-        )
-    return asyncio.run(_run_alone(settings, name, arguments))
-
-
-async def _run_alone(settings: Settings, name: str, arguments: dict[str, Any]) -> Any:
+async def run_alone(settings: Settings, name: str, arguments: dict[str, Any]) -> Any:
+    """The result of a command on the store of the settings, whose hub is on. Raises StoreError or
+    another TrunklineError."""
     assert settings.hub is not None, "the settings of a hub"
     clock = SystemClock()
     store = make_store(settings.store, agent=settings.adopting_agent(settings.store), clock=clock)

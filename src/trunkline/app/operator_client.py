@@ -1,9 +1,11 @@
 """`call_gateway`: gives a command of an operator to the gateway that runs on a store."""
 
+import asyncio
 import socket
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -11,6 +13,7 @@ from trunkline.model.errors import ConfigError, OperatorRefused, TrunklineError
 from trunkline.server import operator_credential
 from trunkline.server.operator_channel import Answer, Request
 from trunkline.server.operator_credential import Credential
+from trunkline.settings import Settings
 from trunkline.settings.stores import (
     StoreSettings,
     database_path,
@@ -28,11 +31,44 @@ class NotRunning(TrunklineError):
     """No gateway runs on the store, so a command may work on the store by itself."""
 
 
-def call_gateway(
-    store: StoreSettings, command: str, arguments: dict[str, Any] | None = None
+# Does a command on the store itself: its settings, the name of the command, and its arguments.
+Alone: TypeAlias = Callable[[Settings, str, dict[str, Any]], Coroutine[Any, Any, Any]]
+
+
+def run_command(
+    store: StoreSettings,
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    load: Callable[[], Settings],
+    alone: Alone,
 ) -> Any:
-    """The result of the command. Raises NotRunning, ConfigError for a fault of the gateway's
-    configuration, and OperatorRefused or TrunklineError for other faults."""
+    """The result of a command, as JSON has it, of the gateway that runs on the store, or of the
+    store itself where none runs; `load` then reads the settings.
+
+    Raises ConfigError, OperatorRefused, StoreError or another TrunklineError.
+    """
+    try:
+        return call_gateway(store, name, arguments)
+    except NotRunning:
+        settings = load()
+    if settings.store.kind == "memory":
+        raise ConfigError(
+            'store.kind = "memory": what this configuration stores ends with its process, and no '
+            "gateway is running. Choose a store that keeps it, or start the gateway"
+        )
+    return asyncio.run(alone(settings, name, arguments))
+
+
+def call_gateway(
+    store: StoreSettings,
+    command: str,
+    arguments: dict[str, Any] | None = None,
+    *,
+    answer_s: float = ANSWER_S,
+) -> Any:
+    """The result of the command, which may take `answer_s`. Raises NotRunning, ConfigError for a
+    fault of the gateway's configuration, and OperatorRefused or TrunklineError for other faults."""
     path = operator_path(store)
     if path is None:
         raise OperatorRefused(
@@ -43,7 +79,7 @@ def call_gateway(
     if credential is None:
         raise _without_credential(store, path)
     request = Request(credential.token, command, arguments or {})
-    answer = _asked(credential, msgspec.json.encode(request) + b"\n")
+    answer = _asked(credential, msgspec.json.encode(request) + b"\n", answer_s)
     if answer.failure is None:
         return answer.result
     if answer.failure.kind == "configuration":
@@ -79,10 +115,10 @@ def _on_this_machine(store: StoreSettings) -> str:
     return f" with its own files in {own_folder(store)} on this machine"
 
 
-def _asked(credential: Credential, data: bytes) -> Answer:
+def _asked(credential: Credential, data: bytes, answer_s: float) -> Answer:
     process = f"the gateway (process {credential.pid})"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(ANSWER_S)
+        connection.settimeout(answer_s)
         try:
             connection.connect(credential.socket)
         except (FileNotFoundError, ConnectionRefusedError):
@@ -102,7 +138,7 @@ def _asked(credential: Credential, data: bytes) -> Answer:
                 line = incoming.readline()
         except TimeoutError:
             raise OperatorRefused(
-                f"{process} has not answered for {ANSWER_S:g} s; its log says what it does."
+                f"{process} has not answered for {answer_s:g} s; its log says what it does."
             ) from None
         except OSError:
             line = b""

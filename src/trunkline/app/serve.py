@@ -13,7 +13,7 @@ import uvloop
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trunkline.app import hub_commands
+from trunkline.app import hub_commands, routing_commands
 from trunkline.app.gateway import Gateway, build
 from trunkline.app.nodes import NodeInfo, this_gateway
 from trunkline.app.reload import Load, Reload
@@ -146,6 +146,7 @@ async def _serve(
 
                 reload = Reload(gateway, load, local_url=local_url, on_apply=apply)
                 commands.add("reload", lambda _: reload())
+                routing_commands.add_to(commands, gateway.routing.routing)
                 if gateway.hub is not None:
                     hub_commands.add_to(commands, gateway.hub)
                 commands.add("nodes", partial(_tell_node, this_gateway(SystemClock().now_ms())))

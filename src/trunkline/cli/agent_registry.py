@@ -9,7 +9,7 @@ from trunkline.cli import options
 from trunkline.cli.agent_values import AgentFlags, Keys
 from trunkline.cli.exit_codes import Exit, complain
 from trunkline.cli.hub import on_hub
-from trunkline.cli.output import clean, counted, json_document, one_line
+from trunkline.cli.output import aligned, clean, counted, json_document, one_line
 from trunkline.cli.usage import command
 from trunkline.model.errors import ConfigError
 
@@ -164,11 +164,7 @@ def _table(items: list[dict[str, Any]]) -> str:
         )
         for each in items
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    lines = aligned(rows)
     return "\n".join([*lines, counted(len(items), "agent")] if len(items) > 1 else lines)
 
 

@@ -5,7 +5,21 @@ from typing import Annotated
 
 import typer
 
-from trunkline.cli import agent, audit, config, db, doctor, mcp, nodes, reload, serve, token, tool
+from trunkline.cli import (
+    agent,
+    audit,
+    calls,
+    config,
+    db,
+    doctor,
+    mcp,
+    nodes,
+    reload,
+    serve,
+    session,
+    token,
+    tool,
+)
 from trunkline.cli.options import Debug, Output
 from trunkline.cli.remote import card, login, send, targets, tasks
 from trunkline.cli.usage import Commands, command
@@ -43,6 +57,8 @@ command(app, "mcp", panel=CALLING)(mcp.mcp)
 command(app, "reload", panel=KEEPING)(reload.reload)
 command(app, "nodes", panel=KEEPING)(nodes.nodes)
 command(app, "doctor", panel=KEEPING)(doctor.doctor)
+app.add_typer(calls.app, name="calls", rich_help_panel=KEEPING)
+app.add_typer(session.app, name="session", rich_help_panel=KEEPING)
 app.add_typer(token.app, name="token", rich_help_panel=KEEPING)
 app.add_typer(audit.app, name="audit", rich_help_panel=KEEPING)
 app.add_typer(config.app, name="config", rich_help_panel=KEEPING)

@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 def on_hub(flags: StoreFlags, name: str, arguments: dict[str, Any]) -> Any:
     """The result, as JSON has it, of the running gateway or, where none runs, of its store. Raises
     TrunklineError."""
-    from trunkline.app.hub_commands import run
+    from trunkline.app.hub_commands import run_alone
+    from trunkline.app.operator_client import run_command
 
     try:
         store = hub_settings(flags).operator_store()
     except ConfigError:
         # The running gateway has the environment that the file refers to.
         store = flags.operator_store()
-    return run(store, name, arguments, load=lambda: hub_settings(flags))
+    return run_command(store, name, arguments, load=lambda: hub_settings(flags), alone=run_alone)
 
 
 def hub_settings(flags: StoreFlags) -> "Settings":

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit, complain
-from trunkline.cli.output import json_document, one_line
+from trunkline.cli.output import aligned, json_document, one_line
 
 if TYPE_CHECKING:
     from trunkline.app.nodes import NodeInfo
@@ -58,9 +58,5 @@ def screen(found: "list[NodeInfo]", place: str) -> str:
         )
         for each in found
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    lines = aligned(rows)
     return "\n".join([*lines, total])

@@ -4,6 +4,7 @@ import io
 import os
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -42,6 +43,15 @@ def json_document(value: Any) -> str:
 
 def json_line(value: Any) -> str:
     return clean_json(msgspec.json.encode(value).decode())
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines, with its columns below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
 
 
 def counted(count: int, noun: str) -> str:

@@ -8,7 +8,7 @@ import typer
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.hub import on_hub
-from trunkline.cli.output import counted, json_document, one_line
+from trunkline.cli.output import aligned, counted, json_document, one_line
 from trunkline.cli.usage import command
 
 app = typer.Typer(help="Keys and sessions of the hub.", no_args_is_help=True)
@@ -202,9 +202,5 @@ def _table(items: list[dict[str, Any]]) -> str:
         )
         for each in items
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    lines = aligned(rows)
     return "\n".join([*lines, counted(len(items), "token")] if len(items) > 1 else lines)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from trunkline.cli.call_path import join_call_path
-from trunkline.cli.exit_codes import Exit
-from trunkline.cli.options import ConfigFlags, DataFolder, from_json, store_overrides
+from trunkline.cli.exit_codes import Exit, complain
+from trunkline.cli.options import ConfigFlags, DataFolder, StoreFlags, from_json, store_overrides
 from trunkline.cli.output import program
+from trunkline.cli.session import SessionFlags
 from trunkline.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,7 +23,13 @@ if TYPE_CHECKING:
 
 
 # A request that each tool takes as it is.
-_EXAMPLES = {"remote_agent": '{"action":"list_targets"}', "a2a_send": '{"message":"Hello"}'}
+_EXAMPLES = {
+    "remote_agent": '{"action":"list_targets"}',
+    "a2a_send": '{"message":"Hello"}',
+    "agent_call": '{"agent":"owner/slug","input":"Hello"}',
+    "agent_poll": '{"taskId":"…"}',
+    "agent_call_batch": '{"calls":[{"agent":"owner/slug","input":"Hello"}]}',
+}
 
 
 class ToolFlags(ConfigFlags, frozen=True, kw_only=True):
@@ -42,6 +49,9 @@ class ToolFlags(ConfigFlags, frozen=True, kw_only=True):
             overrides["remote"] = {"allow_target_url": True}
         return self.load_to_call(overrides)
 
+    def of_store(self) -> StoreFlags:
+        return StoreFlags(config=self.config, openclaw_config=self.openclaw_config, data=self.data)
+
 
 def tool(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the tool.")] = None,
@@ -60,7 +70,16 @@ def tool(
             "a model vendor.",
         ),
     ] = None,
+    session: Annotated[
+        str,
+        typer.Option(
+            metavar="KEY",
+            help="Session in which an agent asks others, as `session ls` shows it. Programs of "
+            "agents leave it out.",
+        ),
+    ] = "",
     *,
+    whose: SessionFlags,
     flags: ToolFlags,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print only the result, without updates.")
@@ -68,20 +87,29 @@ def tool(
 ) -> Exit:
     """Call a tool as a model does and print the result as a JSON envelope.
 
+    remote_agent and a2a_send call agents elsewhere, from this program. The others ask agents of the
+    gateway that runs: in the session that an operator names with --session, or, for the program of
+    an agent, in that of its turn.
+
     Every line on stdout is one envelope. When the request follows a task, its updates are
     printed as they happen, with "phase":"update"; the result is the last line. On a terminal
     the envelopes are indented. Ctrl+C ends the request; the envelope then says how to continue.
 
-    Exit codes: 0 if the result is ok, 2 if the request is wrong, 1 for any other failure, 130
-    after Ctrl+C, 141 if the reader of the output is gone.
+    Exit codes: 0 if the result is ok, 2 if the request is wrong, 1 for any other failure, 10 for a
+    token that has ended, 15 if no gateway is running, 130 after Ctrl+C, 141 if the reader of the
+    output is gone.
     """
     import asyncio
 
+    from trunkline.app.operator_client import NotRunning
     from trunkline.app.tools import definitions
+    from trunkline.cli.session_tool import exit_of_tool, use_in_session
     from trunkline.ports.tools import ToolDefinition
+    from trunkline.routing.tools import TOOLS
 
     settings = flags.settings()
-    found = definitions(settings)
+    in_sessions = {name: tool.definition for name, tool in TOOLS.items()}
+    found = [*definitions(settings), *in_sessions.values()]
     named = [_named(found, name)] if name is not None else []
     if schema is not None:
         formats = {
@@ -108,6 +136,16 @@ def tool(
             f"'{_EXAMPLES.get(name, '{}')}', or on stdin."
         )
     given = from_json(text, what="the request")
+    if name in in_sessions:
+        try:
+            result = use_in_session(
+                name, given, session=whose.named(session), flags=flags.of_store()
+            )
+        except NotRunning as error:
+            complain(error.message)
+            return Exit.NOT_RUNNING
+        _print_envelope(result)
+        return exit_of_tool(result)
     log_warnings(settings)
     return asyncio.run(_call(settings, name, given, quiet=quiet))
 

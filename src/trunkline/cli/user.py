@@ -8,7 +8,7 @@ import typer
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.hub import on_hub
-from trunkline.cli.output import json_document, one_line
+from trunkline.cli.output import aligned, json_document, one_line
 from trunkline.cli.usage import command
 from trunkline.model.errors import ConfigError
 
@@ -135,8 +135,4 @@ def _table(users: list[dict[str, Any]]) -> str:
         )
         for user in users
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    return "\n".join(aligned(rows))

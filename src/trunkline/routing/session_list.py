@@ -25,7 +25,7 @@ from trunkline.routing.sessions import SessionDirectory
 _AFTER: Final = re.compile(r"([0-9]{1,15})-([0-9a-f]{16})")
 
 
-class _Found(Struct, kw_only=True):
+class FoundSession(Struct, kw_only=True):
     """The traces of one session."""
 
     callee: Callee
@@ -93,11 +93,11 @@ class SessionList(Struct, frozen=True, kw_only=True, eq=False):
     async def transcript(
         self, name: SessionName, *, limit: int, by: Principal
     ) -> tuple[Message, ...]:
-        found = await self._named(name, by)
+        found = await self.find(name, by)
         return await self.sessions.transcript(found.ref, limit=limit)
 
     async def end(self, name: SessionName, *, by: Principal) -> int:
-        found = await self._named(name, by)
+        found = await self.find(name, by)
         if not self.rights.may(by, found.ref.scope, Operation.SEND_MESSAGE):
             raise PermissionDenied("This credential may look at the session and not change it")
         return await self.sessions.end(found.ref)
@@ -106,10 +106,10 @@ class SessionList(Struct, frozen=True, kw_only=True, eq=False):
         callee = self.callees.callee(handle)
         return [] if callee is None else [callee]
 
-    async def _named(self, name: SessionName, by: Principal) -> _Found:
+    async def find(self, name: SessionName, by: Principal) -> FoundSession:
         """Raises RouteNotFound, and Conflict for a key that several sessions have."""
         callers = _callers(name.principal, name.tenant, by)
-        found: list[_Found] = []
+        found: list[FoundSession] = []
         if callers is not None:
             callees = [each for each in self.callees.callees() if _may_have(each, name)]
             found = await self._found(callees, callers, by)
@@ -126,15 +126,17 @@ class SessionList(Struct, frozen=True, kw_only=True, eq=False):
 
     async def _found(
         self, callees: Iterable[Callee], callers: Callers, by: Principal
-    ) -> list[_Found]:
-        found: dict[tuple[str, str], _Found] = {}
+    ) -> list[FoundSession]:
+        found: dict[tuple[str, str], FoundSession] = {}
         for callee in callees:
             async for trace in traces_of(callee, callers, self.open_main):
                 if not self.rights.may(by, trace.ref.scope):
                     break  # All traces of a caller with an agent have the same scope.
                 place = (trace.ref.tag, trace.key)
                 if place not in found:
-                    found[place] = _Found(callee=callee, ref=trace.ref, key=trace.key, traces=[])
+                    found[place] = FoundSession(
+                        callee=callee, ref=trace.ref, key=trace.key, traces=[]
+                    )
                 each = found[place]
                 each.traces.append(trace)
                 each.changed_ms = max(each.changed_ms, trace.changed_ms)

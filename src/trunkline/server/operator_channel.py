@@ -12,13 +12,13 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from trunkline.background import BackgroundTasks
-from trunkline.model.errors import ConfigError, OperatorRefused, TrunklineError
+from trunkline.model.errors import ConfigError, InvalidParams, OperatorRefused, TrunklineError
 from trunkline.server import operator_credential
 from trunkline.server.operator_credential import Credential
 
@@ -31,6 +31,18 @@ MAX_CLIENTS: Final = 16
 
 # Takes the arguments of a command and returns a result for JSON.
 Handler: TypeAlias = Callable[[dict[str, Any]], Awaitable[Any]]
+
+
+Given = TypeVar("Given", bound=Struct)
+
+
+def arguments_as(kind: type[Given], arguments: dict[str, Any]) -> Given:
+    """The arguments of a command as a struct. Raises InvalidParams."""
+    try:
+        return msgspec.convert(arguments, kind)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        raise InvalidParams.at(where.rstrip("`").lstrip(".") or "arguments", what) from None
 
 
 class OperatorCommands:
