@@ -1,7 +1,7 @@
 """`COMMANDS`: what operators do with the hub, by the names of the operators' channel.
 
-A running gateway takes them over the channel. Where none runs, `run_alone` opens the store, does the
-same and closes it.
+A running gateway takes them over the channel. Where none runs, `run_alone` opens the store, does
+the same and closes it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

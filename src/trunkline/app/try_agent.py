@@ -64,6 +64,7 @@ def _event(item: Item) -> Event | None:
 async def trial(settings: Settings, handle: str) -> AsyncIterator[Trial]:
     """The agent of that handle, or the only one there is. Raises ConfigError."""
     gateway = build(_alone(settings, handle), base_url="http://127.0.0.1")
+    # The runtimes also have agents of the gateway itself.
     found = {
         each.agent.handle: Trial(each.agent, each.service) for each in gateway.directory.callees()
     }
