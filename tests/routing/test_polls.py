@@ -5,35 +5,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.routing.helpers import Helper
-from tests.routing.world import ALICE, BOB, CallWorld, calling, until
+from tests.routing.helpers import Helper, acts, use
+from tests.routing.world import BOB, CallWorld, calling, until
 
 from trunkline.backends.python import Turn
-from trunkline.model.principal import Principal
 from trunkline.ports.store import Store
 from trunkline.testing import FakeClock
-
-
-async def acts(turn: Turn) -> Any:
-    """Use a tool as a model does: its name and its arguments in JSON."""
-    asked: dict[str, Any] = msgspec.json.decode(turn.text)
-    tool = turn._tools[asked.pop("tool")]
-    return (await tool.call(asked, turn=turn._request, on_update=lambda _: None)).value
-
-
-async def use(
-    w: CallWorld,
-    tool: str,
-    *,
-    by: str = "caller",
-    context: str = "c1",
-    principal: Principal = ALICE,
-    **arguments: Any,
-) -> dict[str, Any]:
-    text = msgspec.json.encode({"tool": tool, **arguments}).decode()
-    task = await w.send(by, text, context=context, principal=principal)
-    answer: Any = task.artifacts[0].parts[0].data
-    return answer  # type: ignore[no-any-return]
 
 
 def agents(helper: Helper) -> Any:

@@ -56,6 +56,7 @@ class CallWorld:
         limits: CallLimits | None = None,
         policies: Mapping[str, CallPolicy] | None = None,
         routes: Sequence[Route] = (),
+        published: Mapping[str, Mapping[str, Any]] | None = None,
         skills: Mapping[str, tuple[str, ...]] | None = None,
         node: str = "id",
     ) -> None:
@@ -64,6 +65,8 @@ class CallWorld:
         self.limits = limits or CallLimits()
         self.policies = {f"acme/{slug}": policy for slug, policy in (policies or {}).items()}
         self.skills = skills or {}
+        # What else is said of agents when they are published, by slug.
+        self._details = published or {}
         self.audit: list[tuple[str, str, str]] = []
         ids = SequentialIds(node)
         self.routing = Routing(
@@ -122,7 +125,8 @@ class CallWorld:
             for name, (definition, action) in actions(self.routing.toolbox).items()
         }
         backend = PythonBackend(agent(name=slug)(fn), clock=self.clock, tools=tools)
-        return PublishedAgent(handle=f"acme/{slug}", backend=backend, calls_others=True)
+        details: dict[str, Any] = {"calls_others": True, **self._details.get(slug, {})}
+        return PublishedAgent(handle=f"acme/{slug}", backend=backend, **details)
 
     # As `Callees`.
 

@@ -81,7 +81,7 @@ def answer_of(parts: Sequence[Part]) -> StructuredAnswer:
             return StructuredAnswer("", BROKEN, caveats=(_TOO_DEEP,))
     if text := text_of(tuple(parts)):
         return read_answer(text)
-    return StructuredAnswer([_file(part) for part in parts] or "")
+    return StructuredAnswer([_file(part) for part in parts if part.text is None] or "")
 
 
 def _of_values(values: list[Any]) -> StructuredAnswer:

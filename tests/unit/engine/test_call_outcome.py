@@ -44,6 +44,7 @@ def test_a_completed_task_is_its_artifacts() -> None:
             (Part(raw=b"x", filename="a.png", media_type="image/png"),),
             StructuredAnswer([{"filename": "a.png", "mediaType": "image/png"}]),
         ),
+        ((Part(text=""),), StructuredAnswer("")),
         ((), StructuredAnswer("")),
     ],
 )
