@@ -152,6 +152,47 @@ async def test_a_gateway_without_its_store_refuses_and_does_not_serve_from_memor
         assert statuses(await both_routes(pair.b)) == [404, 404]
 
 
+async def test_a_gateway_without_its_store_does_not_tell_which_agents_there_are(
+    pairs: Callable[..., Any],
+) -> None:
+    async with pairs() as pair:
+        for slug, values in (
+            ("open", {}),
+            ("hidden", {"visibility": "private"}),
+            ("draft", {"status": "draft"}),
+        ):
+            await pair.done(pair.a.create(slug=slug, **values))
+        await pair.clock.advance(TRUST_S)
+        await until(lambda: pair.b.gateway.directory.find("acme/hidden") is not None)
+        pair.nodes[1].is_cut_off = True
+        await pair.done(pair.a.create(slug="new"))
+        await pair.clock.advance(TRUST_S)
+
+        async def answers(slug: str) -> list[tuple[int, bytes]]:
+            card, sent = await pair.b.card(f"acme/{slug}"), await pair.b.send(f"acme/{slug}")
+            return [(card.status, card.body), (sent.status, sent.body)]
+
+        unknown = await answers("none")
+        assert {status for status, _ in unknown} == {503}
+        for slug in ("open", "hidden", "draft", "new"):
+            assert await answers(slug) == unknown, slug
+
+
+async def test_an_agent_is_the_404_of_an_unknown_one_until_another_gateway_serves_it(
+    pairs: Callable[..., Any],
+) -> None:
+    async with pairs() as pair:
+        unknown = [(each.status, each.headers, each.body) for each in await both_routes(pair.b)]
+        creating = pair.tasks.start(pair.a.create(), name="create")
+        seen = []
+        while statuses(found := await both_routes(pair.b)) != [200, 200]:
+            seen.append([(each.status, each.headers, each.body) for each in found])
+            await next_pass()
+            await pair.clock.advance(0.01)
+        assert [each for each in seen if each != unknown] == []
+        await creating
+
+
 async def test_a_gateway_that_starts_later_serves_what_is_published(
     pairs: Callable[..., Any],
 ) -> None:

@@ -34,6 +34,8 @@ from trunkline.settings import Settings
 from trunkline.settings.hub import HubSettings
 from trunkline.settings.server import is_loopback_host
 
+# The addresses of all agents of the registry are below it.
+_AGENTS_PATH: Final = "/api/a2a/v1/agents"
 # A socket that listens on one of these is at every loopback address, too.
 _WILDCARDS: Final = ("", "0.0.0.0", "::")
 
@@ -107,6 +109,8 @@ class Hub:
     ) -> None:
         """`on_deleted` is called with the handle of an agent that was deleted."""
         self._front, self._directory = front, directory
+        absent = partial(front.application.serve_absent, self.registry.registry.current)
+        front.application.mount(_AGENTS_PATH, absent)
         self.registry.on_deleted = on_deleted
         self.limits.connect(directory)
         self.credentials.connect(directory)

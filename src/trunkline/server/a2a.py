@@ -118,8 +118,8 @@ class A2AHandler(Struct, frozen=True, kw_only=True, eq=False):
             else:
                 result = await endpoint.handlers[operation](caller, value)
                 await _answer(call, response, caller, result)
-        except NotServed:
-            self._tell(call, request, None)
+        except NotServed as unserved:
+            self._tell(call, request, unserved.error)
             raise
         except TrunklineError as error:
             self._tell(call, request, error)

@@ -1,12 +1,12 @@
 """`Application`: the routing by path. The A2A paths come first and cost one look-up each; mounts
 serve other prefixes."""
 
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from starlette.applications import Starlette
 
-from trunkline.model.errors import RouteNotFound, TrunklineError
+from trunkline.model.errors import RouteNotFound, StoreError, TrunklineError
 from trunkline.ports.directory import Standing
 from trunkline.ports.websocket import WebSocketMount
 from trunkline.protocol import rest
@@ -147,22 +147,41 @@ class Application:
             return self._a2a.serve(rest_call, request, response)
         return self._answer_not_served(path, response)
 
-    def _answer_not_served(self, path: str, response: Response) -> Awaitable[None]:
+    async def serve_absent(
+        self, renew: Callable[[], Awaitable[None]], request: Request, response: Response
+    ) -> None:
+        """Answer at an address of a registry at which it has no agent. `renew` brings the registry
+        up to date and raises StoreError: an agent that another gateway has published may be there
+        then, or one that nobody may know of."""
+        try:
+            await renew()
+        except StoreError as error:
+            await self._answer_not_served(request.path, response, error)
+        else:
+            await self._answer_not_served(request.path, response)
+
+    def _answer_not_served(
+        self, path: str, response: Response, unsure: StoreError | None = None
+    ) -> Awaitable[None]:
+        if unsure is not None:
+            error = for_client(unsure)
+            headers = error_headers(error)
+            return response.answer(*rest.error(error, Version.V1_0), headers=headers)
         if self._no_files and path.startswith("/a2a/files/"):
             return response.answer(404, next(iter(self._no_files.values())))
         # Without the agents of a registry, which not everyone may know.
         known = ", ".join(sorted(p for p, e in self._card_paths.items() if e.standing is None))
         where = f"agent cards are at {known}" if known else "there are no agents here"
-        error = RouteNotFound(f"Nothing is served at this path; {where}")
-        return response.answer(*rest.error(error, Version.V1_0))
+        absent = RouteNotFound(f"Nothing is served at this path; {where}")
+        return response.answer(*rest.error(absent, Version.V1_0))
 
     async def _serve_standing(
         self, call: JsonRpcCall | RestCall, request: Request, response: Response
     ) -> None:
         try:
             await self._a2a.serve(call, request, response)
-        except NotServed:
-            await self._answer_not_served(request.path, response)
+        except NotServed as unserved:
+            await self._answer_not_served(request.path, response, unserved.error)
 
     async def _serve_card(
         self, endpoint: Endpoint, standing: Standing, request: Request, response: Response
@@ -172,8 +191,10 @@ class Application:
             await renew(standing)
             if standing.is_private:
                 await identify(endpoint, standing, self._a2a.access, request, None)
-        except NotServed:
-            await self._answer_not_served(request.path, response)
+        except NotServed as unserved:
+            await self._answer_not_served(request.path, response, unserved.error)
+        except StoreError as error:
+            await self._answer_not_served(request.path, response, error)
         except TrunklineError as error:
             await response.answer(
                 *rest.error(for_client(error), Version.V1_0), headers=error_headers(error)

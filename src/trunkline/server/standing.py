@@ -4,7 +4,7 @@ caller may know of them."""
 from msgspec.structs import replace
 
 from trunkline.engine.access import reaches
-from trunkline.model.errors import PermissionDenied, RouteNotFound, Unauthenticated
+from trunkline.model.errors import PermissionDenied, RouteNotFound, StoreError, Unauthenticated
 from trunkline.model.principal import Principal
 from trunkline.ports.directory import Standing
 from trunkline.server.access import Access
@@ -13,7 +13,12 @@ from trunkline.server.http import Request
 
 
 class NotServed(Exception):
-    """The request gets the answer of an address at which nothing is, byte for byte."""
+    """The request gets the answer of an address at which nothing is, byte for byte. With `error`,
+    the gateway cannot tell at the moment whether something is there."""
+
+    def __init__(self, error: StoreError | None = None) -> None:
+        super().__init__()
+        self.error = error
 
 
 async def renew(standing: Standing) -> None:
@@ -34,7 +39,10 @@ async def identify(
 ) -> Principal:
     """The principal of a request to the agent, where memory does not hold it. Raises NotServed for
     one that must not learn that the agent exists, before anything of the request is read."""
-    await renew(standing)
+    try:
+        await renew(standing)
+    except StoreError as error:
+        raise NotServed(error) from None
     if principal is None:
         try:
             principal = await access.identify(request)
