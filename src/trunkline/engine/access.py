@@ -2,7 +2,7 @@
 
 from trunkline.model.calls import Refusal
 from trunkline.model.errors import Case, PermissionDenied
-from trunkline.model.principal import Grant, Principal
+from trunkline.model.principal import ATTACH, Grant, Principal
 
 
 def why_denied(
@@ -58,6 +58,28 @@ def reaches(principal: Principal, agent: str, *, is_open: bool) -> bool:
     return (is_open and principal.reaches_open) or _reach(principal.grants, agent)
 
 
+def operations_of(
+    principal: Principal, agent: str, *, is_open: bool = False
+) -> frozenset[str] | None:
+    """The operations of the agent that the principal may call; None for all of them."""
+    reached = None
+    if not (is_open and principal.reaches_open):
+        reached = _operations(principal.grants, agent)
+    if principal.within is None:
+        return reached
+    within = _operations(principal.within, agent)
+    if reached is None or within is None:
+        return within if reached is None else reached
+    return reached & within
+
+
+def may_attach(principal: Principal, agent: str = "") -> bool:
+    """Whether a host with this credential may have the agent, or any agent, at the relay. No grant
+    and no other role allows it."""
+    patterns = [role.removeprefix(ATTACH) for role in principal.roles if role.startswith(ATTACH)]
+    return any(_covers(pattern, agent) for pattern in patterns) if agent else bool(patterns)
+
+
 def is_unrestricted(principal: Principal) -> bool:
     """Whether the principal may call every operation of every agent, also of later ones."""
     return _is_everything(principal.grants) and (
@@ -71,6 +93,16 @@ def _is_everything(grants: tuple[Grant, ...]) -> bool:
 
 def _reach(grants: tuple[Grant, ...], agent: str) -> bool:
     return any(_covers(grant.agent, agent) for grant in grants)
+
+
+def _operations(grants: tuple[Grant, ...], agent: str) -> frozenset[str] | None:
+    allowed: frozenset[str] = frozenset()
+    for grant in grants:
+        if _covers(grant.agent, agent):
+            if grant.operations is None:
+                return None
+            allowed |= grant.operations
+    return allowed
 
 
 def _covers(pattern: str, agent: str) -> bool:

@@ -13,7 +13,8 @@
     │   ├── ExtensionSupportRequired
     │   └── VersionNotSupported
     ├── AgentError             the agent behind the gateway is at fault
-    │   └── InvalidAgentResponse
+    │   ├── InvalidAgentResponse
+    │   └── AgentLost            nobody knows how far it came with the request
     ├── Unavailable            the gateway cannot serve now: draining or out of capacity
     ├── StoreError             the store refused; nothing was written
     │   ├── StaleSeq             another writer was faster
@@ -209,6 +210,10 @@ class AgentError(TrunklineError):
 
 class InvalidAgentResponse(AgentError):
     """The agent answered with something that is not A2A."""
+
+
+class AgentLost(AgentError):
+    """The connection to the agent was lost, and nobody knows how far it came with the request."""
 
 
 class Unavailable(TrunklineError):

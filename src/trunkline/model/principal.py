@@ -36,12 +36,16 @@ class Principal(Struct, frozen=True, kw_only=True, gc=False):
     chain: tuple[str, ...] = ()
     # Whether it may also call every agent that is open to all who are signed in.
     reaches_open: bool = False
-    # What it may do beside calling agents: `operator` may manage everything, and `owner:NAME` the
-    # agents of this owner.
+    # What it may do beside calling agents: `operator` may manage everything, `owner:NAME` the
+    # agents of this owner, and `attach:AGENT` have an agent of its own at the relay, where AGENT is
+    # written as in a grant.
     roles: tuple[str, ...] = ()
     # What this credential is limited to, whatever its principal may call otherwise; None for no
     # limit. A call needs a grant of the principal and one of these.
     within: tuple[Grant, ...] | None = None
+    # When this credential ends, in milliseconds since the epoch; None if it does not, or if only
+    # its authenticator knows.
+    ends_ms: int | None = None
 
     @property
     def is_anonymous(self) -> bool:
@@ -49,6 +53,7 @@ class Principal(Struct, frozen=True, kw_only=True, gc=False):
 
 
 OPERATOR: Final = "operator"
+ATTACH: Final = "attach:"
 
 
 def manages(principal: Principal, owner: str) -> bool:

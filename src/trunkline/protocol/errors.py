@@ -69,6 +69,7 @@ _TABLE: Final[dict[type[BaseException], Wire]] = {
     model.Unauthenticated: _transport(-32000, 401, "UNAUTHENTICATED", "UNAUTHENTICATED"),
     model.PermissionDenied: _transport(-32000, 403, "PERMISSION_DENIED", "PERMISSION_DENIED"),
     model.TooManyRequests: _transport(-32000, 429, "RESOURCE_EXHAUSTED", "TOO_MANY_REQUESTS"),
+    model.AgentLost: _transport(-32000, 502, "UNKNOWN", "AGENT_LOST"),
     model.Unavailable: _transport(-32000, 503, "UNAVAILABLE", "UNAVAILABLE"),
 }
 _INTERNAL: Final = Wire(-32603, 500, "INTERNAL", "INTERNAL_ERROR")

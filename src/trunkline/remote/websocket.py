@@ -1,11 +1,11 @@
-"""`WebSocket`: a client's connection to a peer, with text messages within limits."""
+"""`WebSocket`: a client's connection to a peer, with messages within limits."""
 
 import asyncio
 import logging
 import os
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -16,6 +16,7 @@ from websockets.exceptions import (
     InvalidStatus,
     InvalidURI,
 )
+from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, PeerUnreachable, RemoteError
@@ -25,7 +26,8 @@ from trunkline.remote.http.request import Origin
 from trunkline.version import VERSION
 
 _CLOSE_S: Final = 2.0
-# RFC 6455, 7.4.1: the message was too large; the connection ended without a close frame.
+# RFC 6455, 7.4.1: no error; the message was too large; the connection ended without a close frame.
+_NORMAL: Final = 1000
 _TOO_BIG: Final = 1009
 _ABNORMAL: Final = 1006
 # At DEBUG the library logs every header and message, and those hold credentials.
@@ -42,35 +44,53 @@ class SocketClosed(PeerUnreachable):
         self.told = told
 
 
+class UpgradeRefused(BadPeerAnswer):
+    """The peer answers with another status than that of a WebSocket."""
+
+    def __init__(self, status: int, *, retry_after_s: float | None) -> None:
+        super().__init__(f"no WebSocket is opened there (status {status})", reason="NOT_WEBSOCKET")
+        self.status = status
+        self.retry_after_s = retry_after_s
+
+
 class WebSocket:
     """An open socket for one reader at a time. The caller of `open_websocket` closes it."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
 
+    @property
+    def subprotocol(self) -> str | None:
+        """The one that the peer has chosen of those that it was offered."""
+        return self._connection.subprotocol
+
     async def receive(self) -> str:
-        """The next text frame. Raises SocketClosed, or BadPeerAnswer for any other frame."""
+        """The next message, a text. Raises SocketClosed, or BadPeerAnswer for any other."""
+        frame = await self.receive_any()
+        if isinstance(frame, str):
+            return frame
+        raise BadPeerAnswer("a frame is no text", reason="WRONG_TYPE")
+
+    async def receive_any(self) -> str | bytes:
+        """The next message. Raises SocketClosed, or BadPeerAnswer for one that is too large."""
         try:
-            frame = await self._connection.recv()
+            return await self._connection.recv()
         except ConnectionClosed as closed:
             # A peer that closes with this code got too large a message; we answer with its code.
             sent = None if closed.rcvd_then_sent else closed.sent
             if sent is not None and sent.code == _TOO_BIG:
                 raise BadPeerAnswer("a frame is larger than allowed", reason="TOO_LARGE") from None
             raise _closed(closed) from None
-        if isinstance(frame, str):
-            return frame
-        raise BadPeerAnswer("a frame is no text", reason="WRONG_TYPE")
 
-    async def send(self, text: str) -> None:
-        """Returns when the frame is on its way. Raises SocketClosed."""
+    async def send(self, message: str | bytes) -> None:
+        """Returns when the message is on its way. Raises SocketClosed."""
         try:
-            await self._connection.send(text)
+            await self._connection.send(message)
         except ConnectionClosed as closed:
             raise _closed(closed) from None
 
-    async def close(self) -> None:
-        await self._connection.close()
+    async def close(self, code: int = _NORMAL, reason: str = "") -> None:
+        await self._connection.close(code, reason)
 
 
 def _closed(closed: ConnectionClosed) -> SocketClosed:
@@ -92,6 +112,7 @@ async def open_websocket(
     heartbeat_s: float | None = None,
     headers: Mapping[str, str] | None = None,
     public_only: bool = False,
+    subprotocols: Sequence[str] = (),
 ) -> WebSocket:
     """A socket to `ws://` or `wss://`. Raises PeerUnreachable, PeerTimeout, BadPeerAnswer or
     AddressRefused.
@@ -105,6 +126,7 @@ async def open_websocket(
                 url,
                 public_only=public_only,
                 additional_headers=headers,
+                subprotocols=[Subprotocol(name) for name in subprotocols] or None,
                 user_agent_header=f"trunkline/{VERSION}",
                 compression=None,
                 open_timeout=None,
@@ -158,9 +180,9 @@ def _translated(error: Exception) -> RemoteError:
                 return BadPeerAnswer(
                     "the address redirects; use the url it redirects to", reason="REDIRECT"
                 )
-            return BadPeerAnswer(
-                f"no WebSocket is opened there (status {status})", reason="NOT_WEBSOCKET"
-            )
+            after = error.response.headers.get("Retry-After", "")
+            is_number = after.isascii() and after.isdigit()
+            return UpgradeRefused(status, retry_after_s=float(after) if is_number else None)
         case InvalidMessage():
             if isinstance(error.__cause__, EOFError | OSError):
                 return PeerUnreachable("the connection broke off", reason="CONNECTION_LOST")

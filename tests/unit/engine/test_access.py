@@ -1,6 +1,15 @@
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from trunkline.engine.access import check_granted, is_unrestricted, reaches, why_denied
+from trunkline.engine.access import (
+    check_granted,
+    is_unrestricted,
+    may_attach,
+    operations_of,
+    reaches,
+    why_denied,
+)
 from trunkline.model.calls import Operation
 from trunkline.model.errors import PermissionDenied
 from trunkline.model.principal import ANONYMOUS, EVERYTHING, Grant, Principal
@@ -99,3 +108,42 @@ def test_a_limit_gives_nothing_that_the_principal_has_not() -> None:
     assert why_denied(limited, "acme/rust", "SendMessage") is None
     assert why_denied(limited, "acme/go", "SendMessage") is not None
     assert not is_unrestricted(limited)
+
+
+GRANTS = st.lists(
+    st.builds(
+        Grant,
+        st.sampled_from(["acme/rust", "acme/*", "*", "labs/*"]),
+        st.none() | st.frozensets(st.sampled_from(["GetTask", "ListTasks", "CancelTask"])),
+    ),
+    max_size=3,
+).map(tuple)
+
+
+@given(GRANTS, st.none() | GRANTS, st.booleans(), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_the_operations_are_those_that_are_not_denied(
+    grants: tuple[Grant, ...],
+    within: tuple[Grant, ...] | None,
+    reaches_open: bool,
+    is_open: bool,
+) -> None:
+    principal = Principal(id="alice", grants=grants, within=within, reaches_open=reaches_open)
+    found = operations_of(principal, "acme/rust", is_open=is_open)
+    for operation in Operation:
+        is_denied = why_denied(principal, "acme/rust", operation, is_open=is_open) is not None
+        assert is_denied == (found is not None and operation not in found)
+
+
+def test_only_its_own_role_lets_a_host_attach_an_agent() -> None:
+    """B4: a credential of a client could register as an agent."""
+    client = Principal(id="alice", grants=EVERYTHING, roles=("operator", "owner:acme"))
+    assert not may_attach(client)
+    assert not may_attach(client, "acme/rust")
+    host = Principal(id="host", roles=("attach:acme/rust", "attach:labs/*"))
+    assert may_attach(host)
+    assert [may_attach(host, agent) for agent in ("acme/rust", "labs/a", "acme/b")] == [
+        True,
+        True,
+        False,
+    ]

@@ -73,6 +73,7 @@ OWN = [
         "TOO_MANY_REQUESTS",
         429,
     ),
+    (model.AgentLost("x"), -32000, 502, "UNKNOWN", "AGENT_LOST", 502),
     (model.Unavailable("x", retry_after_s=1), -32000, 503, "UNAVAILABLE", "UNAVAILABLE", 503),
 ]
 INTERNAL = [

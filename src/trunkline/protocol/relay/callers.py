@@ -20,7 +20,9 @@ _HEADER: Final = base64url(b'{"alg":"HS256","typ":"a2a-relay-caller+jwt"}')
 class Caller(Struct, frozen=True, kw_only=True):
     # The principal at the relay.
     id: str
-    tenant: str
+    # The operations that it may call, by their names in A2A 1.0; None means all of them. The relay
+    # does not read requests, so the host sees to that.
+    operations: tuple[str, ...] | None = None
     # The ids of the principals that this one acts for, the first caller first.
     chain: tuple[str, ...] = ()
 
@@ -37,7 +39,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 class _Claims(Struct, frozen=True, kw_only=True):
     sub: str
-    tenant: str
+    operations: tuple[str, ...] | None
     chain: tuple[str, ...]
     aud: str
     jti: str
@@ -49,7 +51,7 @@ class _Claims(Struct, frozen=True, kw_only=True):
 def _claims(caller: Caller, request: Request) -> _Claims:
     return _Claims(
         sub=caller.id,
-        tenant=caller.tenant,
+        operations=caller.operations,
         chain=caller.chain,
         aud=request.agent,
         jti=f"{request.session}/{request.stream}",
@@ -79,7 +81,7 @@ def verify(token: str, request: Request, key: bytes) -> Caller | None:
         claims = _decode(unpadded(payload))
     except (ValueError, msgspec.DecodeError):
         return None
-    caller = Caller(id=claims.sub, tenant=claims.tenant, chain=claims.chain)
+    caller = Caller(id=claims.sub, operations=claims.operations, chain=claims.chain)
     return caller if claims == _claims(caller, request) else None
 
 

@@ -11,6 +11,7 @@ from trunkline.protocol.relay.close_codes import (
     GOING_AWAY,
     OUT_OF_ORDER,
     OVER_LIMIT,
+    SILENT,
     Close,
 )
 from trunkline.protocol.relay.events import Leased, Opened, TokenWanted, Welcomed
@@ -34,6 +35,8 @@ from trunkline.protocol.relay.streams import Stream
 
 # A new token is wanted when this share of the last one's time is left, and at the latest so many
 # seconds before its end.
+# Time for the relay to answer a hello.
+GREETING_S: Final = 10.0
 _RENEW_SHARE: Final = 0.2
 _RENEW_S: Final = 60.0
 
@@ -54,6 +57,7 @@ class HostSession(Session):
         self.leases: Mapping[str, int] = {}
         self._last_stream = 0
         self._is_greeting = False
+        self._greeted_at = now
         self._token_wanted_at: float | None = None
         # There is no session before the first welcome.
         self.is_ended = True
@@ -67,7 +71,7 @@ class HostSession(Session):
         """Greet the relay on a new connection."""
         if self.is_connected:
             self.disconnect(now)
-        self._now = now
+        self._now = self._greeted_at = now
         self.closing = None
         self._is_greeting = True
         resume = None if self.is_ended else Resume(self.id, self._received)
@@ -108,6 +112,8 @@ class HostSession(Session):
 
     def tick(self, now: float) -> None:
         super().tick(now)
+        if self._is_greeting and now - self._greeted_at >= GREETING_S:
+            self._close(Close(SILENT, "the relay does not answer"))
         if not self.is_connected:
             return
         if self._token_wanted_at is not None and now >= self._token_wanted_at:
@@ -120,8 +126,7 @@ class HostSession(Session):
 
     def disconnect(self, now: float, close: Close | None = None) -> None:
         if self._is_greeting:
-            self._is_greeting = False
-            self._output.clear()
+            self._let_go()
         super().disconnect(now, close)
 
     @property
@@ -132,6 +137,10 @@ class HostSession(Session):
         if self._is_greeting:
             return self._on_welcome if isinstance(frame, Welcome) else None
         return super()._handler_of(frame)
+
+    def _let_go(self) -> None:
+        self._is_greeting = False
+        super()._let_go()
 
     def _on_welcome(self, welcome: Welcome, _: bytes) -> None:
         self._is_greeting = False

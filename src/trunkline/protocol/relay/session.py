@@ -92,8 +92,11 @@ class Session:
         self._unacknowledged_bytes = 0
         self._turns = Turns()
         self._events: list[Any] = []
-        # Frames without a number.
+        # Frames without a number, except for these two: however often they are owed, one of them
+        # answers, so that a peer that does not read cannot fill the memory.
         self._output: list[bytes] = []
+        self._owes_ack = False
+        self._owes_pong = False
         self._now = now
         self._heard_at = now
         self._pinged_at: float | None = None
@@ -150,7 +153,7 @@ class Session:
             if not self._is_listening and now - self._lost_at >= self.settings.resume_s:
                 self._end("the connection was lost and did not come back")
             return
-        self._acknowledge()
+        self._owes_ack = self._received > self._acknowledged
         silent_s, heartbeat_s = now - self._heard_at, self.settings.heartbeat_s
         if silent_s >= 2 * heartbeat_s:
             self._close(Close(SILENT, "nothing was heard of the peer"))
@@ -170,9 +173,17 @@ class Session:
     def take_output(self) -> list[bytes]:
         """The messages to send, in order."""
         output, self._output = self._output, []
-        if self.is_connected:
-            output += self._outbox.write()
-        return output
+        if not self.is_connected:
+            return output
+        if self._owes_pong:
+            self._owes_pong = False
+            output.append(encode(Pong()))
+        if self._owes_ack:
+            self._owes_ack = False
+            self._acknowledged = self._received
+            self._unacknowledged_bytes = 0
+            output.append(encode(Ack(self._received)))
+        return output + self._outbox.write()
 
     def drain(self, within_s: float, now: float) -> None:
         """Tell the peer that this side stops."""
@@ -248,13 +259,7 @@ class Session:
             self._received - self._acknowledged >= _ACK_FRAMES
             or self._unacknowledged_bytes >= _ACK_BYTES
         ):
-            self._acknowledge()
-
-    def _acknowledge(self) -> None:
-        if self._received > self._acknowledged:
-            self._acknowledged = self._received
-            self._unacknowledged_bytes = 0
-            self._push(Ack(self._received))
+            self._owes_ack = True
 
     def _on_ack(self, ack: Ack, _: bytes) -> None:
         if not self._outbox.acknowledge(ack.n):
@@ -273,7 +278,7 @@ class Session:
         self._wake()
 
     def _on_ping(self, ping: Ping, _: bytes) -> None:
-        self._push(Pong())
+        self._owes_pong = True
 
     def _on_pong(self, pong: Pong, _: bytes) -> None:
         if self._pinged_at is not None:
@@ -392,6 +397,7 @@ class Session:
         # All of it was acknowledged by the handshake.
         self._acknowledged = self._received
         self._unacknowledged_bytes = 0
+        self._owes_ack = self._owes_pong = False
 
     def _close(self, close: Close) -> None:
         """Close the connection; `closing` tells the caller."""
@@ -401,8 +407,9 @@ class Session:
             self._end(close.reason)
 
     def _let_go(self) -> None:
-        self.is_connected = False
-        self._lost_at = self._now
+        if self.is_connected:
+            self.is_connected = False
+            self._lost_at = self._now
         self._output.clear()
 
     def _end(self, text: str) -> None:

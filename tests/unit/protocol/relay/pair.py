@@ -17,9 +17,9 @@ from trunkline.protocol.relay.host_session import HostSession
 from trunkline.protocol.relay.relay_session import RelaySession, read_hello
 from trunkline.protocol.relay.session import Session, SessionSettings
 
-ALICE: Final = Caller(id="jwt:alice", tenant="acme")
+ALICE: Final = Caller(id="jwt:alice")
 KEY: Final = b"k" * 32
-AGENT: Final = "helper"
+AGENT: Final = "acme/helper"
 
 
 class Pair:

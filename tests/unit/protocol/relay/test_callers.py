@@ -6,7 +6,7 @@ from trunkline.protocol.relay import callers
 from trunkline.protocol.relay.callers import Caller, Request, sign, verify
 
 KEY = b"key"
-CALLER = Caller(id="jwt:ö", tenant="acme", chain=("a", "b"))
+CALLER = Caller(id="jwt:ö", operations=("GetTask",), chain=("a", "b"))
 REQUEST = Request(session="s", stream=1, agent="helper", method="POST", target="/a?b=%20")
 
 

@@ -363,6 +363,29 @@ def test_nothing_is_sent_to_a_relay_that_is_behind() -> None:
         pair.open()
 
 
+def test_a_peer_that_does_not_read_gets_one_answer_to_its_pings(pair: Pair) -> None:
+    for _ in range(1000):
+        pair.relay.receive(b'{"frame":"ping"}', pair.now)
+    assert pair.relay.take_output() == [b'{"frame":"pong"}']
+
+
+def test_a_relay_that_does_not_answer_is_left(pair: Pair) -> None:
+    stream = pair.open()
+    pair.settle()
+    pair.cut()
+    pair.dial()
+    pair.to_relay.clear()
+    for _ in range(10):
+        assert pair.host.closing is None
+        pair.now += 1
+        pair.host.tick(pair.now)
+    assert pair.host.closing is not None
+    assert pair.host.closing.code == 4408
+    pair.dial()
+    pair.settle()
+    assert ends(pair.host_events, stream) == []
+
+
 def test_an_idle_session_stays(pair: Pair) -> None:
     pair.pass_time(200)
     assert pair.is_up

@@ -1,0 +1,78 @@
+"""`dial`: a connection to a relay."""
+
+from typing import Final
+
+from trunkline.ports.websocket import ABNORMAL, WebSocketClosed
+from trunkline.protocol.relay.close_codes import FORBIDDEN, NOT_AUTHENTICATED
+from trunkline.protocol.relay.frames import SUBPROTOCOL, Limits
+from trunkline.relay.carrier import Socket
+from trunkline.remote.errors import RemoteError
+from trunkline.remote.websocket import SocketClosed, UpgradeRefused, WebSocket, open_websocket
+
+CONNECT_S: Final = 15.0
+# Below the times after which NATs and proxies forget a connection.
+_HEARTBEAT_S: Final = 25.0
+_CODES: Final = {401: NOT_AUTHENTICATED, 403: FORBIDDEN}
+
+
+class DialFailed(Exception):
+    """There is no connection. `code` is that with which a session would be closed."""
+
+    def __init__(self, message: str, *, code: int = ABNORMAL, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.retry_after_s = retry_after_s
+
+
+class _DialedSocket:
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+
+    async def receive(self) -> str | bytes:
+        try:
+            return await self._socket.receive_any()
+        except RemoteError as error:
+            raise _closed(error) from None
+
+    async def send(self, message: bytes) -> None:
+        try:
+            await self._socket.send(message)
+        except RemoteError as error:
+            raise _closed(error) from None
+
+    async def close(self, code: int, reason: str) -> None:
+        await self._socket.close(code, reason)
+
+
+def _closed(error: RemoteError) -> WebSocketClosed:
+    if isinstance(error, SocketClosed):
+        return WebSocketClosed(error.code, error.told)
+    return WebSocketClosed(ABNORMAL, error.message)
+
+
+async def dial(url: str, token: str) -> Socket:
+    """Raises DialFailed."""
+    try:
+        socket = await open_websocket(
+            url,
+            connect_s=CONNECT_S,
+            max_frame_bytes=Limits().max_frame_bytes,
+            heartbeat_s=_HEARTBEAT_S,
+            headers={"Authorization": f"Bearer {token}"},
+            subprotocols=(SUBPROTOCOL,),
+        )
+    except UpgradeRefused as refused:
+        code = _CODES.get(refused.status, ABNORMAL)
+        text = {401: "the relay does not know the token", 403: "the token may not attach agents"}
+        raise DialFailed(
+            text.get(refused.status, refused.message),
+            code=code,
+            retry_after_s=refused.retry_after_s or 0.0,
+        ) from None
+    except RemoteError as error:
+        raise DialFailed(error.message) from None
+    if socket.subprotocol != SUBPROTOCOL:
+        await socket.close()
+        raise DialFailed(f"what answers there does not speak {SUBPROTOCOL}")
+    return _DialedSocket(socket)

@@ -1,0 +1,119 @@
+"""`Exchange`: a request that came through the relay, served by the application of the host."""
+
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final, TypeAlias
+from urllib.parse import unquote
+
+from trunkline.protocol.relay import headers
+from trunkline.protocol.relay.events import Cancelled, Opened, Piece
+from trunkline.protocol.relay.host_session import HostSession
+from trunkline.relay.carrier import Carrier, OpenStream, StreamCancelled
+
+_log: Final = logging.getLogger("trunkline.relay")
+
+Message: TypeAlias = MutableMapping[str, Any]
+App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class Exchange:
+    """One request and its response, as an ASGI application sees them."""
+
+    def __init__(self, carrier: Carrier[HostSession], opened: Opened) -> None:
+        self._session = carrier.session
+        self._carrier = carrier
+        self._opened = opened
+        self._stream: OpenStream = carrier.stream(opened.stream)
+        # The head of the response, which waits for the first piece of the body.
+        self._head: Message | None = None
+        self._has_begun = False
+        self._is_complete = False
+
+    async def serve(self, app: App, credential: bytes) -> None:
+        number = self._opened.stream
+        self._session.accept(number)
+        self._carrier.flush()
+        try:
+            await app(self._scope(credential), self._receive, self._send)
+        except Exception:  # noqa: BLE001 - logged here; the client learns nothing of it
+            _log.exception("a relayed request failed", extra={"agent": self._opened.agent})
+            if not self._has_begun:
+                await self._send({"type": "http.response.start", "status": 500, "headers": []})
+                await self._send({"type": "http.response.body"})
+        finally:
+            if not self._is_complete:
+                self._stream.cancel("failed", "the host did not end its answer")
+            self._stream.close()
+
+    def refuse(self, text: str) -> None:
+        self._stream.cancel("refused", text)
+        self._stream.close()
+
+    def _scope(self, credential: bytes) -> Message:
+        path, _, query = self._opened.target.partition("?")
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": "1.1",
+            "method": self._opened.method,
+            "scheme": "https",
+            "path": unquote(path),
+            "raw_path": path.encode("latin-1"),
+            "query_string": query.encode("latin-1"),
+            "root_path": "",
+            "headers": [
+                (b"authorization", credential),
+                *headers.received(self._opened.headers),
+            ],
+            "client": None,
+            "server": None,
+        }
+
+    async def _receive(self) -> Message:
+        event = await self._stream.next()
+        if isinstance(event, Cancelled):
+            return {"type": "http.disconnect"}
+        assert isinstance(event, Piece)
+        return {"type": "http.request", "body": event.data, "more_body": not event.is_last}
+
+    async def _send(self, message: Message) -> None:
+        # Like other servers, which let an application write to a client that has left.
+        try:
+            if message["type"] == "http.response.start":
+                self._head = message
+                if not any(name.lower() == b"content-length" for name, _ in message["headers"]):
+                    # It is a stream, and its client should see at once that it is open.
+                    await self._write(b"", is_last=False)
+            else:
+                body = message.get("body", b"")
+                await self._write(body, is_last=not message.get("more_body", False))
+        except StreamCancelled:
+            self._is_complete = True
+
+    async def _write(self, data: bytes, *, is_last: bool) -> None:
+        if self._head is not None:
+            data = await self._begin(self._head, data, is_last=is_last)
+            if not data:
+                self._is_complete = is_last
+                return
+        await self._stream.write(data, is_last=is_last)
+        self._is_complete = is_last
+
+    async def _begin(self, head: Message, data: bytes, *, is_last: bool) -> bytes:
+        """Send the head with the first piece of the body. Returns the rest."""
+        room = await self._stream.room()
+        first, rest = data[:room], data[room:]
+        self._head = None
+        self._session.answer(
+            self._opened.stream,
+            status=head["status"],
+            headers=[
+                (name.decode("latin-1").lower(), value.decode("latin-1"))
+                for name, value in head["headers"]
+            ],
+            data=first,
+            is_last=is_last and not rest,
+        )
+        self._has_begun = True
+        self._carrier.flush()
+        return rest

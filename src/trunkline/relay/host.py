@@ -1,0 +1,182 @@
+"""`Host`: keeps the agents of this gateway attached to a relay."""
+
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from trunkline.background import BackgroundTasks
+from trunkline.ports.clock import Clock
+from trunkline.protocol.relay.addresses import address_of
+from trunkline.protocol.relay.close_codes import FATAL, Close
+from trunkline.protocol.relay.events import (
+    Draining,
+    HostEvent,
+    Leased,
+    Opened,
+    TokenWanted,
+    Welcomed,
+)
+from trunkline.protocol.relay.host_session import HostSession
+from trunkline.protocol.relay.reconnects import Reconnects
+from trunkline.protocol.relay.session import SessionSettings
+from trunkline.relay.carrier import Carrier, Socket
+from trunkline.relay.dialing import DialFailed, dial
+from trunkline.relay.exchanges import App, Exchange
+from trunkline.relay.relayed_callers import RelayedCallers, principal_of
+
+_log: Final = logging.getLogger("trunkline.relay")
+
+_TICK_S: Final = 1.0
+
+
+class HostState(StrEnum):
+    CONNECTING = "connecting"
+    ATTACHED = "attached"
+    # The relay does not want this host again, as it is configured.
+    REFUSED = "refused"
+
+
+class HostSettings(Struct, frozen=True, kw_only=True):
+    # ws:// or wss://, where the relay takes hosts.
+    url: str
+    # The handle of each agent here, by its name at the relay: tenant and id.
+    agents: Mapping[str, str]
+    session: SessionSettings = SessionSettings()
+    # How long a stop waits for requests under way.
+    drain_s: float = 30.0
+
+    @property
+    def relay(self) -> str:
+        """Tells the callers of this relay from those of others."""
+        return urlsplit(self.url).netloc
+
+
+class Host:
+    def __init__(
+        self,
+        settings: HostSettings,
+        *,
+        app: App,
+        callers: RelayedCallers,
+        token: Callable[[], Awaitable[str]],
+        clock: Clock,
+        dial: Callable[[str, str], Awaitable[Socket]] = dial,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`app` serves the requests. `token` is asked before each attempt, and when the last one is
+        about to end."""
+        self.state = HostState.CONNECTING
+        # Why there is no connection, for people.
+        self.trouble = ""
+        self._settings = settings
+        self._app = app
+        self._callers = callers
+        self._token = token
+        self._clock = clock
+        self._dial = dial
+        self._chance = chance
+        self._tasks = BackgroundTasks("host of a relay")
+        self._reconnects = Reconnects()
+        self._is_stopping = False
+        self.session: Final = HostSession(
+            settings.session, now=clock.monotonic(), agents=[*settings.agents]
+        )
+        self._carrier: Final = Carrier(
+            self.session, clock=clock, tasks=self._tasks, on_event=self._on_event
+        )
+
+    @property
+    def attached_agents(self) -> Mapping[str, int]:
+        """The agents that can be called through the relay now."""
+        return self.session.leases if self.session.is_connected else {}
+
+    def start(self) -> None:
+        self._tasks.spawn(self._tick(), name="tick")
+        self._tasks.spawn(self._run(), name="keep a relay")
+
+    async def drain(self) -> None:
+        """Take no more requests, and wait until those under way have ended."""
+        self._is_stopping = True
+        until = self._clock.monotonic() + self._settings.drain_s
+        self.session.drain(self._settings.drain_s, self._clock.monotonic())
+        self._carrier.flush()
+        while self.session.is_connected and self._clock.monotonic() < until:
+            await self._clock.sleep(_TICK_S)
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+    async def _run(self) -> None:
+        while not self._is_stopping:
+            retry_after_s = 0.0
+            try:
+                socket = await self._dial(self._settings.url, await self._token())
+            except DialFailed as failed:
+                close = Close(failed.code, failed.message)
+                retry_after_s = failed.retry_after_s
+            else:
+                self.session.connect(self._clock.monotonic())
+                close = await self._carrier.carry(socket)
+            if close.code in FATAL:
+                self.state, self.trouble = HostState.REFUSED, close.reason
+                _log.error(
+                    "the relay refuses this host, which does not try again",
+                    extra={"code": close.code, "reason": close.reason},
+                )
+                return
+            self.state, self.trouble = HostState.CONNECTING, close.reason
+            wait_s = self._reconnects.failed(
+                self._clock.monotonic(), self._chance(), retry_after_s=retry_after_s
+            )
+            _log.warning(
+                "there is no connection to the relay",
+                extra={"reason": close.reason, "code": close.code, "next_try_s": round(wait_s, 1)},
+            )
+            await self._clock.sleep(wait_s)
+
+    async def _tick(self) -> None:
+        while True:
+            await self._clock.sleep(_TICK_S)
+            self._carrier.tick()
+
+    def _on_event(self, event: HostEvent) -> None:
+        match event:
+            case Opened():
+                # Here and not in the task, so that the pieces behind it find their stream.
+                exchange = Exchange(self._carrier, event)
+                self._tasks.spawn(self._serve(exchange, event), name="relayed request")
+            case Welcomed(is_resumed):
+                self._reconnects.connected(self._clock.monotonic())
+                self.state, self.trouble = HostState.ATTACHED, ""
+                _log.info("connected to the relay", extra={"resumed": is_resumed})
+            case Leased(epochs):
+                _log.info("attached to the relay", extra={"agents": ", ".join(epochs)})
+            case TokenWanted():
+                self._tasks.spawn(self._reauthenticate(), name="new token")
+            case Draining(within_s):
+                _log.info("the relay is about to stop", extra={"within_s": within_s})
+            case _:
+                return
+
+    async def _serve(self, exchange: Exchange, opened: Opened) -> None:
+        handle = self._settings.agents.get(opened.agent, "")
+        address = address_of(unquote(opened.target.partition("?")[0]))
+        if not handle or address is None or address.agent != opened.agent:
+            # The relay reaches the agents that were offered to it, and nothing else of the gateway.
+            exchange.refuse("nothing of the agent is at this address")
+            return
+        principal = principal_of(opened.caller, relay=self._settings.relay, handle=handle)
+        credential = self._callers.admit(principal)
+        try:
+            await exchange.serve(self._app, credential)
+        finally:
+            self._callers.leave(credential)
+
+    async def _reauthenticate(self) -> None:
+        self.session.reauthenticate(await self._token())
+        self._carrier.flush()

@@ -1,0 +1,238 @@
+"""`Relay`: the hosts that are attached, and the agents that can be reached through them."""
+
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from trunkline.background import BackgroundTasks
+from trunkline.engine.access import may_attach
+from trunkline.model.principal import Principal
+from trunkline.ports.authenticator import Headers
+from trunkline.ports.clock import Clock
+from trunkline.protocol.relay.close_codes import FORBIDDEN, REPLACED, Close
+from trunkline.protocol.relay.events import AgentsOffered, Draining, RelayEvent, TokenOffered
+from trunkline.protocol.relay.leases import LeaseTable
+from trunkline.protocol.relay.relay_session import RelaySession
+from trunkline.protocol.relay.session import SessionSettings
+from trunkline.relay.admission import Admission
+from trunkline.relay.carrier import Carrier
+
+_log: Final = logging.getLogger("trunkline.relay")
+
+_TICK_S: Final = 1.0
+# A credential that was revoked is found out after this time.
+RECHECK_S: Final = 60.0
+
+
+class Attached:
+    """A session with a host, and the credential that the host showed last."""
+
+    def __init__(
+        self,
+        session: RelaySession,
+        *,
+        principal: Principal,
+        clock: Clock,
+        tasks: BackgroundTasks,
+        on_event: "Callable[[Attached, RelayEvent], None]",
+    ) -> None:
+        self.session: Final = session
+        self.principal = principal
+        self.credential: Headers = {}
+        self.checked_at = clock.monotonic()
+        self.carrier: Final = Carrier(
+            session, clock=clock, tasks=tasks, on_event=partial(on_event, self)
+        )
+
+
+class RelaySettings(Struct, frozen=True, kw_only=True):
+    session: SessionSettings = SessionSettings()
+    max_sessions: int = 10_000
+
+
+class Relay:
+    def __init__(
+        self,
+        settings: RelaySettings,
+        *,
+        admission: Admission,
+        clock: Clock,
+        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+    ) -> None:
+        self.settings: Final = settings
+        self._admission = admission
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._sessions: dict[str, Attached] = {}
+        self._leases = LeaseTable()
+        self._tasks = BackgroundTasks("relay")
+
+    def start(self) -> None:
+        self._tasks.spawn(self._tick(), name="tick")
+
+    async def close(self) -> None:
+        await self._tasks.close()
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._sessions) >= self.settings.max_sessions
+
+    @property
+    def attached_agents(self) -> int:
+        return len(self._leases)
+
+    @property
+    def sessions(self) -> int:
+        return len(self._sessions)
+
+    def find(self, agent: str) -> Attached | None:
+        """The session by which the agent can be reached."""
+        lease = self._leases.find(agent)
+        return None if lease is None else self._sessions.get(lease.session)
+
+    def session_for(self, principal: Principal, resumed: str) -> Attached:
+        """The session that a host asks to resume, where it has it; else a new one."""
+        attached = self._sessions.get(resumed)
+        # The id is no credential: it resumes nothing for another principal.
+        if (
+            attached is not None
+            and not attached.session.is_ended
+            and attached.principal.id == principal.id
+        ):
+            return attached
+        session = RelaySession(
+            id=self._random_bytes(16).hex(),
+            key=self._random_bytes(32),
+            settings=self.settings.session,
+            now=self._clock.monotonic(),
+        )
+        attached = self._sessions[session.id] = Attached(
+            session,
+            principal=principal,
+            clock=self._clock,
+            tasks=self._tasks,
+            on_event=self._on_event,
+        )
+        return attached
+
+    def forget_if_over(self, attached: Attached) -> None:
+        """A session that nobody can come back to, or that has nothing to come back for."""
+        session = attached.session
+        if session.is_connected or not (session.is_ended or not session.leases):
+            return
+        self._release(attached)
+        if self._sessions.get(session.id) is attached:
+            del self._sessions[session.id]
+
+    async def drain(self, *, grace_s: float) -> None:
+        """Tell the hosts that the relay stops, and wait until their requests have ended."""
+        until = self._clock.monotonic() + grace_s
+        for attached in [*self._sessions.values()]:
+            attached.session.drain(grace_s, self._clock.monotonic())
+            attached.carrier.flush()
+        while any(attached.session.streams for attached in self._sessions.values()):
+            if self._clock.monotonic() >= until:
+                return
+            await self._clock.sleep(_TICK_S)
+
+    async def _tick(self) -> None:
+        while True:
+            await self._clock.sleep(_TICK_S)
+            now = self._clock.monotonic()
+            for attached in [*self._sessions.values()]:
+                attached.carrier.tick()
+                self.forget_if_over(attached)
+                if attached.session.is_connected and now >= attached.checked_at + RECHECK_S:
+                    attached.checked_at = now
+                    self._check(attached, attached.credential, is_new=False)
+
+    # What hosts say.
+
+    def _on_event(self, attached: Attached, event: RelayEvent) -> None:
+        match event:
+            case AgentsOffered(agents):
+                self._offer(attached, agents)
+            case TokenOffered(token):
+                credential = {b"authorization": b"Bearer " + token.encode()}
+                self._check(attached, credential, is_new=True)
+            case Draining():
+                self._release(attached)
+                attached.session.lease({})
+            case _:
+                return
+
+    def _offer(self, attached: Attached, agents: Sequence[str]) -> None:
+        session = attached.session
+        for agent in agents:
+            if not may_attach(attached.principal, agent):
+                session.end(Close(FORBIDDEN, f"this credential may not attach {agent[:60]}"))
+                return
+        losers = {self.find(agent) for agent in agents} - {attached, None}
+        epochs = {agent: self._leases.take(session.id, agent).epoch for agent in agents}
+        for agent, epoch in session.leases.items():
+            if agent not in epochs:
+                self._leases.release(agent, epoch)
+        session.lease(epochs)
+        for loser in losers:
+            assert loser is not None
+            self._take_away(loser)
+
+    def _take_away(self, loser: Attached) -> None:
+        """Another session has agents of this one now. Nobody waits for it any longer, unless it
+        drains: then it ends what it has begun."""
+        session = loser.session
+        left = {
+            agent: epoch
+            for agent, epoch in session.leases.items()
+            if self._is_leased_to(loser, agent)
+        }
+        is_draining = session.is_draining or session.peer_is_draining
+        if not is_draining:
+            for stream in [*session.streams.values()]:
+                if stream.agent not in left and stream.number in loser.carrier.streams:
+                    loser.carrier.streams[stream.number].cancel(
+                        "replaced", "another host has the agent now"
+                    )
+        session.lease(left)
+        if not left and not is_draining:
+            session.end(Close(REPLACED, "another host has its agents now"))
+        loser.carrier.flush()
+
+    def _is_leased_to(self, attached: Attached, agent: str) -> bool:
+        lease = self._leases.find(agent)
+        return lease is not None and lease.session == attached.session.id
+
+    def _release(self, attached: Attached) -> None:
+        for agent, epoch in attached.session.leases.items():
+            self._leases.release(agent, epoch)
+
+    def _check(self, attached: Attached, credential: Headers, *, is_new: bool) -> None:
+        self._tasks.spawn(
+            self._checked(attached, credential, is_new=is_new), name="check a credential"
+        )
+
+    async def _checked(self, attached: Attached, credential: Headers, *, is_new: bool) -> None:
+        """Go on with a credential, or end the session that has shown it."""
+        principal = await self._admission.still_admitted(credential)
+        session = attached.session
+        if principal is None:
+            # It cannot be checked now, and the one before counts until its end.
+            return
+        if isinstance(principal, Close):
+            session.end(principal)
+        elif principal.id != attached.principal.id or not all(
+            may_attach(principal, agent) for agent in session.leases
+        ):
+            session.end(Close(FORBIDDEN, "the credential is for another host or other agents"))
+        else:
+            attached.principal = principal
+            if is_new:
+                attached.credential = credential
+                ends_at = self._admission.ends_at(principal)
+                session.renew(ends_at, self._clock.monotonic())
+        attached.carrier.flush()
+        self.forget_if_over(attached)

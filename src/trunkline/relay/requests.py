@@ -1,0 +1,235 @@
+"""`RelayedRequests`: the ASGI application that takes requests to agents of hosts.
+
+It reads no A2A: whatever a client sends below the address of an agent goes to the host as it is.
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote
+
+from trunkline.background import BackgroundTasks
+from trunkline.engine.access import operations_of
+from trunkline.model.errors import (
+    AgentLost,
+    InvalidAgentResponse,
+    PayloadTooLarge,
+    PermissionDenied,
+    RouteNotFound,
+    TooManyRequests,
+    TrunklineError,
+    Unauthenticated,
+    Unavailable,
+)
+from trunkline.model.principal import Principal
+from trunkline.protocol import jsonrpc, rest, sse
+from trunkline.protocol.errors import http_status_for_jsonrpc
+from trunkline.protocol.relay import headers
+from trunkline.protocol.relay.addresses import Address, address_of
+from trunkline.protocol.relay.callers import Caller
+from trunkline.protocol.relay.events import Accepted, Answered, Cancelled, Piece
+from trunkline.protocol.relay.relay_session import CannotOpen
+from trunkline.protocol.versions import Version
+from trunkline.relay.carrier import OpenStream, StreamCancelled
+from trunkline.relay.relay import Relay
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+
+_RETRY_AFTER_S: Final = 5
+_STATUSES: Final = frozenset(map(int, HTTPStatus))
+_SAFE: Final = "/%:@!$&'()*+,;=~-._"
+
+
+class RelayedRequests:
+    def __init__(
+        self,
+        relay: Relay,
+        *,
+        identify: Callable[[Scope, Receive], Awaitable[Principal]],
+        tasks: BackgroundTasks,
+        max_body_bytes: int,
+        wait_s: float = 5.0,
+    ) -> None:
+        """`identify` raises as `Access.identify` does. A request waits for `wait_s` for a host
+        whose connection was just lost."""
+        self._relay = relay
+        self._identify = identify
+        self._tasks = tasks
+        self._max_body_bytes = max_body_bytes
+        self._wait_s = wait_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        address = address_of(scope["path"])
+        try:
+            if address is None:
+                raise RouteNotFound("Agents of the relay are at /t/TENANT/a2a/AGENT")
+            caller = await self._caller(scope, receive, address.agent)
+            await self._relay_request(scope, receive, send, address, caller)
+        except TrunklineError as error:
+            await _refuse(send, address, error)
+
+    async def _caller(self, scope: Scope, receive: Receive, agent: str) -> Caller:
+        """Nothing here depends on whether the agent exists."""
+        principal = await self._identify(scope, receive)
+        operations = operations_of(principal, agent)
+        if operations is not None and not operations:
+            raise PermissionDenied(
+                f"This credential may not call the agent {agent}; ask the operator of the relay to "
+                "grant it"
+            )
+        return Caller(
+            id=principal.id,
+            operations=None if operations is None else tuple(sorted(operations)),
+            chain=principal.chain,
+        )
+
+    async def _relay_request(
+        self, scope: Scope, receive: Receive, send: Send, address: Address, caller: Caller
+    ) -> None:
+        body = await self._body(receive)
+        if body is None:
+            return
+        stream, rest_of_body = await self._open(scope, address, caller, body)
+        watcher = self._tasks.start(
+            _upload(receive, stream, rest_of_body), name="send a request to a host"
+        )
+        try:
+            await self._download(send, stream, address)
+        finally:
+            watcher.cancel()
+            stream.close()
+
+    async def _body(self, receive: Receive) -> bytes | None:
+        """The whole body, because an agent begins with nothing less; None if the client leaves."""
+        pieces: list[bytes] = []
+        size, has_more = 0, True
+        while has_more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            pieces.append(message.get("body", b""))
+            size, has_more = size + len(pieces[-1]), message.get("more_body", False)
+            if size > self._max_body_bytes:
+                raise PayloadTooLarge(
+                    f"The request body is larger than {self._max_body_bytes} bytes"
+                )
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def _open(
+        self, scope: Scope, address: Address, caller: Caller, body: bytes
+    ) -> tuple[OpenStream, bytes]:
+        """The stream, and what of the body is still to be sent. Raises Unavailable."""
+        attached = self._relay.find(address.agent)
+        if attached is None or not await attached.carrier.connected(within_s=self._wait_s):
+            raise Unavailable(
+                "The agent is not attached to the relay now; try again later",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+        room = attached.session.first_room
+        try:
+            number = attached.session.open(
+                agent=address.agent,
+                caller=caller,
+                method=scope["method"],
+                target=_target(scope),
+                headers=headers.of_request(scope["headers"]),
+                data=body[:room],
+                is_last=len(body) <= room,
+            )
+        except CannotOpen as error:
+            raise Unavailable(
+                f"The agent takes no request now: {error}", retry_after_s=_RETRY_AFTER_S
+            ) from None
+        stream = attached.carrier.stream(number)
+        attached.carrier.flush()
+        return stream, body[room:]
+
+    async def _download(self, send: Send, stream: OpenStream, address: Address) -> None:
+        event = await stream.next()
+        while isinstance(event, Accepted):
+            event = await stream.next()
+        if isinstance(event, Cancelled):
+            raise _why(event)
+        assert isinstance(event, Answered)
+        if event.status not in _STATUSES:
+            raise InvalidAgentResponse(f"The host answered with the status {event.status}")
+        head = headers.of_response(event.headers)
+        await send({"type": "http.response.start", "status": event.status, "headers": head})
+        is_stream = dict(head).get(b"content-type", b"").startswith(b"text/event-stream")
+        while True:
+            piece = await stream.next()
+            if isinstance(piece, Cancelled):
+                break
+            assert isinstance(piece, Piece)
+            await send(
+                {
+                    "type": "http.response.body",
+                    "body": piece.data,
+                    "more_body": not piece.is_last,
+                }
+            )
+            if piece.is_last:
+                return
+        # The client has to learn that something is missing. Other responses than streams have a
+        # length, or their connection is closed.
+        if is_stream:
+            frame = _error_frame(address, _why(piece))
+            await send({"type": "http.response.body", "body": frame, "more_body": False})
+
+
+async def _upload(receive: Receive, stream: OpenStream, rest_of_body: bytes) -> None:
+    """Send the rest of the body, and then wait for the client to leave."""
+    try:
+        if rest_of_body:
+            await stream.write(rest_of_body, is_last=True)
+        while (await receive())["type"] != "http.disconnect":
+            pass
+    except StreamCancelled:
+        return
+    stream.cancel("closed", "the client has left")
+
+
+def _target(scope: Scope) -> str:
+    raw = scope.get("raw_path")
+    path = (
+        quote(scope["path"], safe=_SAFE)
+        if raw is None
+        else raw.partition(b"?")[0].decode("latin-1")
+    )
+    query = scope["query_string"]
+    return f"{path}?{query.decode('latin-1')}" if query else path
+
+
+def _why(end: Cancelled) -> TrunklineError:
+    why = end.text or end.reason
+    if end.is_unsent:
+        return Unavailable(
+            f"The agent did not get the request ({why}); try again", retry_after_s=_RETRY_AFTER_S
+        )
+    return AgentLost(
+        f"The agent did not end its answer ({why}); it may have acted on the request already"
+    )
+
+
+async def _refuse(send: Send, address: Address | None, error: TrunklineError) -> None:
+    if address is not None and address.is_jsonrpc:
+        status = http_status_for_jsonrpc(error)
+        body = jsonrpc.error(jsonrpc.NULL, error, Version.V1_0)
+    else:
+        status, body = rest.error(error, Version.V1_0)
+    head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if isinstance(error, Unauthenticated):
+        head.append((b"www-authenticate", b'Bearer realm="trunkline"'))
+    if isinstance(error, TooManyRequests | Unavailable):
+        head.append((b"retry-after", b"%d" % error.retry_after_s))
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _error_frame(address: Address, error: TrunklineError) -> bytes:
+    if address.is_jsonrpc:
+        return sse.frame(jsonrpc.error(jsonrpc.NULL, error, Version.V1_0))
+    return rest.error_frame(error, Version.V1_0)

@@ -1,0 +1,95 @@
+"""`HostSockets`: the WebSocket mount where hosts attach."""
+
+import asyncio
+import logging
+from typing import Final
+
+from trunkline.model.errors import PermissionDenied, TrunklineError, Unauthenticated, Unavailable
+from trunkline.ports.clock import Clock
+from trunkline.ports.websocket import (
+    Refusal,
+    UpgradeRequest,
+    WebSocket,
+    WebSocketLimits,
+    WebSocketMount,
+)
+from trunkline.protocol.relay.close_codes import NOT_AUTHENTICATED, SILENT, Close
+from trunkline.protocol.relay.frames import SUBPROTOCOL, Hello, Violation
+from trunkline.protocol.relay.relay_session import read_hello
+from trunkline.relay.admission import Admission, credential_of
+from trunkline.relay.relay import Relay
+
+_log: Final = logging.getLogger("trunkline.relay")
+
+# Time for the first frame of a host.
+HELLO_S: Final = 10.0
+_RETRY_AFTER_S: Final = 30
+
+
+class HostSockets:
+    def __init__(self, relay: Relay, *, admission: Admission, clock: Clock) -> None:
+        self._relay = relay
+        self._admission = admission
+        self._clock = clock
+        frame_bytes = relay.settings.session.limits.max_frame_bytes
+        self.mount: Final = WebSocketMount(
+            handler=self._serve,
+            check=self._check,
+            subprotocols=(SUBPROTOCOL,),
+            limits=WebSocketLimits(max_message_bytes=frame_bytes, max_frame_bytes=frame_bytes),
+        )
+
+    async def _check(self, request: UpgradeRequest) -> Refusal | None:
+        try:
+            principal = await self._admission.admit(request.headers)
+            if self._relay.is_full:
+                raise Unavailable(
+                    "The relay has as many hosts as it takes", retry_after_s=_RETRY_AFTER_S
+                )
+        except Unauthenticated as error:
+            return _refusal(401, error, (b"www-authenticate", b'Bearer realm="trunkline"'))
+        except PermissionDenied as error:
+            return _refusal(403, error)
+        except Unavailable as error:
+            return _refusal(503, error, (b"retry-after", b"%d" % error.retry_after_s))
+        request.caller = principal.id
+        return None
+
+    async def _serve(self, socket: WebSocket) -> None:
+        credential = credential_of(socket.request.headers)
+        # Once more, because the check cannot hand it over.
+        principal = await self._admission.still_admitted(credential)
+        if principal is None or isinstance(principal, Close):
+            await socket.close(NOT_AUTHENTICATED, "the credential does not count any more")
+            return
+        hello = await self._hello(socket)
+        if isinstance(hello, Close):
+            await socket.close(hello.code, hello.reason)
+            return
+        resumed = "" if hello.resume is None else hello.resume.session
+        attached = self._relay.session_for(principal, resumed)
+        attached.principal, attached.credential = principal, credential
+        now = attached.checked_at = self._clock.monotonic()
+        attached.session.connect(hello, now, token_ends_at=self._admission.ends_at(principal))
+        extra = {"principal": principal.id, "session": attached.session.id}
+        _log.info("a host has connected", extra=extra)
+        try:
+            close = await attached.carrier.carry(socket)
+        finally:
+            self._relay.forget_if_over(attached)
+        _log.info("a host has left", extra={**extra, "code": close.code, "reason": close.reason})
+
+    async def _hello(self, socket: WebSocket) -> Hello | Close:
+        try:
+            async with asyncio.timeout(HELLO_S):
+                message = await socket.receive()
+        except TimeoutError:
+            return Close(SILENT, "the first frame took too long")
+        try:
+            return read_hello(message, self._relay.settings.session.limits)
+        except Violation as violation:
+            return violation.close
+
+
+def _refusal(status: int, error: TrunklineError, *headers: tuple[bytes, bytes]) -> Refusal:
+    return Refusal(status, f"{error.message}\n", headers)
