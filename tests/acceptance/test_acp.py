@@ -311,6 +311,10 @@ async def test_the_doctor_speaks_with_the_agent() -> None:
     assert (finding.level, finding.what.endswith("speaks ACP 1")) == ("ok", True)
     found = await found_by(**make.program("fake_acp.py", "--no-load"))
     assert [finding.level for finding in found] == ["ok", "warning"]
+    tools = {"tools": ("agent_call",)}
+    assert len(await found_by(**make.program("fake_acp.py"), **tools)) == 1
+    found = await found_by(**make.program("fake_acp.py", "--no-mcp"), **tools)
+    assert [finding.level for finding in found] == ["ok", "warning"]
     [finding] = await found_by(**make.program("fake_acp.py", "--dies"))
     assert finding.level == "error"
     [finding] = await found_by(command=("cat",))

@@ -450,3 +450,15 @@ async def test_the_doctor_looks_at_the_program() -> None:
     python = CommandSettings(command=(sys.executable,), format="claude")
     found = await check(python, resources)
     assert found[-1].what.endswith("says Python " + sys.version.split()[0])
+
+
+async def test_the_doctor_says_that_tools_over_mcp_need_a_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    resources = Resources(clock=SystemClock(), data_dir=Path())
+    settings = CommandSettings(command=(sys.executable,), format="claude", tools=("agent_call",))
+    assert [each.level for each in await check(settings, resources)] == ["ok", "ok"]
+    monkeypatch.setattr("trunkline.backends.programs.program.find_spec", lambda _: None)
+    found = await check(settings, resources)
+    assert [each.level for each in found] == ["ok", "ok", "error"]
+    assert "trunkline[mcp]" in found[-1].remedy

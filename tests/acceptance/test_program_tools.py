@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -39,6 +40,7 @@ from trunkline import agent
 async def researcher(turn):
     return {"output": "found: " + turn.text, "confidence": 0.9}
 """
+ROOT = Path(__file__).parents[2]
 ASK = {"agent": "acme/researcher", "input": "the moon", "wait": True}
 ALICE = Principal(id="alice", grants=EVERYTHING)
 _decode = msgspec.json.Decoder(Task).decode
@@ -293,3 +295,16 @@ async def test_a_gateway_gives_its_programs_the_tools(make: Make) -> None:
     data = b"".join(each.read_bytes() for each in gateway.folder.rglob("*.db*"))
     assert data
     assert token.removeprefix("tl_tool_").encode() not in data
+
+
+async def test_the_example_asks_the_counter(make: Make) -> None:
+    page = (ROOT / "docs" / "guides" / "backends" / "command.md").read_text("utf-8")
+    _, _, shown = page.partition('demo/asker "one two three"\n')
+    example = ROOT / "examples" / "command"
+    gateway = make(agents=(example / "trunkline.toml").read_text("utf-8"))
+    for name in ("ask.py", "count.py", "notes.py"):
+        shutil.copy(example / name, gateway.folder)
+    gateway.start()
+    task = await send(gateway, "one two three", agent="demo/asker")
+    text = task["artifacts"][0]["parts"][0]["text"]
+    assert text.rstrip() == shown.partition("\n```")[0]

@@ -72,7 +72,8 @@ async def _callees(
 
     found: dict[str, Callee] = {}
     for place, store in stores.items():
-        handles = {scope.agent for scope in await store.scopes()}
+        # Those with a colon are of the gateway itself, such as the ones that carry out debates.
+        handles = {each.agent for each in await store.scopes() if ":" not in each.agent}
         handles |= {handle for handle in settings.agents if not handle.endswith(EVERY)}
         agents = [
             _agent(handle, settings, clock=clock)

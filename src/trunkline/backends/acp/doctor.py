@@ -2,6 +2,7 @@
 
 from trunkline.backends.acp.session import DONE_WITH, CallFailed, Conversation, NotSpoken
 from trunkline.backends.acp.settings import AcpBackend
+from trunkline.backends.json_values import table
 from trunkline.backends.kind import Resources
 from trunkline.backends.programs.children import CannotStart, Children
 from trunkline.ports.backend import Finding
@@ -27,4 +28,10 @@ async def check(settings: AcpBackend, resources: Resources) -> list[Finding]:
     if conversation.capabilities.get("loadSession") is not True:
         what = "the agent cannot load sessions: a conversation begins anew after a restart"
         found.append(Finding("warning", what))
+    mcp = table(conversation.capabilities.get("mcpCapabilities"))
+    if settings.tools and mcp.get("http") is not True:
+        what = "the agent takes no MCP servers over HTTP: it finds the tools of the gateway in its"
+        found.append(Finding("warning", f"{what} environment alone"))
+    elif (without := children.program.without_mcp()) is not None:
+        found.append(without)
     return found

@@ -22,6 +22,8 @@ async def check(settings: CommandBackend, resources: Resources) -> list[Finding]
     # Any other program may do whatever it likes with `--version`.
     if settings.format != "text":
         found.append(await _version(children))
+        if (without := children.program.without_mcp()) is not None:
+            found.append(without)
     return found
 
 

@@ -3,9 +3,11 @@
 import os
 import shutil
 from collections.abc import Mapping
+from importlib.util import find_spec
 
 from trunkline.backends.programs.settings import ProgramSettings
 from trunkline.config.secret import revealed
+from trunkline.extras import install_command
 from trunkline.ports.backend import Finding
 
 
@@ -43,6 +45,17 @@ class Program:
             # Relative to the working directory of the child, as for the system itself.
             return shutil.which(os.path.join(self.settings.cwd, name))
         return shutil.which(name, path=self.environment.get("PATH", os.defpath))
+
+    def without_mcp(self) -> Finding | None:
+        """The finding that the tools of a program that takes them over MCP are not served so; None
+        where they are, or where it has none."""
+        if not self.settings.tools or find_spec("mcp") is not None:
+            return None
+        return Finding(
+            "error",
+            "the key tools has no effect: the gateway cannot serve them over MCP",
+            f"Install the package: {install_command('mcp')}",
+        )
 
     def missing(self) -> Finding | None:
         """The finding about a program that cannot be started; None when it can."""
