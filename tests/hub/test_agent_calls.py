@@ -20,6 +20,8 @@ from trunkline import agent
 @agent
 async def editor(turn):
     name = "acme/" + turn.text.split()[-1]
+    if turn.text.startswith("batch"):
+        return await turn.call_batch([{"agent": name, "input": "go"}] * 2)
     return await turn.call(name, turn.text)
 
 
@@ -98,6 +100,26 @@ async def test_a_call_is_a_row_of_the_audit_with_the_agent_that_asked(tmp_path: 
             "acme/editor",
             "policy_denied",
         )
+
+
+async def test_a_batch_is_a_row_of_the_audit_and_so_is_each_of_its_calls(tmp_path: Path) -> None:
+    async with hub_world(agents=agents(tmp_path)) as world:
+        assert (await asked(world, "batch researcher", by="operator"))["completedCount"] == 2
+        refused = await asked(world, "batch researcher", by="erin")
+        assert [each["error"]["code"] for each in refused["results"]] == ["policy_denied"] * 2
+        attempts = [row for row in await rows(world) if row.kind == "attempt"]
+        assert [(row.agent, row.who, row.asked_by) for row in attempts] == [
+            ("acme/editor", "user:operator", ""),
+            ("tool:agent_call_batch", "user:operator", "acme/editor"),
+            ("acme/researcher", "user:operator", "acme/editor"),
+            ("acme/researcher", "user:operator", "acme/editor"),
+            ("acme/editor", "user:erin", ""),
+            ("tool:agent_call_batch", "user:erin", "acme/editor"),
+        ]
+        refusals = [row for row in await rows(world) if row.kind == "refusal"]
+        assert [(row.agent, row.reason) for row in refusals] == [
+            ("acme/researcher", "policy_denied")
+        ] * 2
 
 
 async def test_the_report_names_the_agent_that_asked(tmp_path: Path) -> None:
