@@ -40,7 +40,7 @@ async def test_a_wrong_transcript_is_noticed() -> None:
 
 
 def test_everything_a_turn_offers_is_taught() -> None:
-    public = [name for name in vars(Turn) if not name.startswith("_")]
+    public = [name for name in dir(Turn) if not name.startswith("_")]
     assert [name for name in public if f"turn.{name}" not in TEXT and f"`{name}" not in TEXT] == []
 
 

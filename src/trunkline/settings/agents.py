@@ -107,7 +107,8 @@ class AgentSettings(ProfileSettings, frozen=True, kw_only=True, forbid_unknown_f
         tuple[str, ...],
         doc(
             "Agents that it may call during its turns, as patterns of `owner/slug` or "
-            "`owner/slug#skill`. Empty: none."
+            "`owner/slug#skill`, and targets, as patterns of `target:alias`; `*` stands for all "
+            "agents of the gateway and for no target. Empty: none."
         ),
     ] = ("*",)
     response_delivery: Annotated[

@@ -12,7 +12,7 @@ from trunkline.engine.routes import Route, RouteEvent
 
 
 class RoutingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits of calls between the agents of this gateway."""
+    """Limits of calls that the agents of this gateway make."""
 
     timeout_s: Annotated[
         float, doc("Seconds that an answer may take if the call names no timeout.", gt=0)
