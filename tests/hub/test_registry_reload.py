@@ -2,8 +2,9 @@
 
 from typing import Any
 
+import pytest
 from tests.bindings.asgi import Http
-from tests.hub.registry_world import RPC, HubWorld, document, hub_world, rpc_body
+from tests.hub.registry_world import CARD, RPC, HubWorld, document, hub_world, rpc_body
 
 from trunkline.app.reload import Reload
 from trunkline.settings import Settings, from_document
@@ -57,6 +58,26 @@ async def test_a_reload_that_replaces_all_agents_keeps_private_ones_private() ->
         assert (await world.card("acme/echo")).status == 404
         card = (await world.card("acme/echo", by="dave")).json()
         assert card["supportedInterfaces"][0]["url"].startswith("https://moved.example/")
+
+
+@pytest.mark.parametrize("is_off", [False, True], ids=["on", "off"])
+async def test_the_default_agent_of_the_file_stays_at_the_root(is_off: bool) -> None:
+    """Also one that is off, whose answer says why."""
+    off = {"unavailable": "closed for repair"} if is_off else {}
+    tables = {"conf/one": CONF | off}
+    async with hub_world(agents=tables) as world:
+        addresses = ("/.well-known/agent-card.json", CARD.format("conf/one"))
+        before = [await world.http.send(Http(method="GET", path=path)) for path in addresses]
+        await world.create()
+        reload, file = reload_of(world, agents=tables)
+        file["server"] = {"max_streams_per_principal": 7}
+        done = await reload()
+        assert (done.replaced, done.moved, done.failed) == ((), (), {})
+        after = [await world.http.send(Http(method="GET", path=path)) for path in addresses]
+        assert [each.status for each in after] == [503 if is_off else 200] * 2
+        assert [each.body for each in after] == [each.body for each in before]
+        unknown = await world.http.send(Http(method="GET", path=CARD.format("acme/none")))
+        assert unknown.status == 404
 
 
 async def test_the_file_cannot_take_a_handle_of_the_registry() -> None:

@@ -88,7 +88,7 @@ class AgentDirectory:
         self._tools_of = tools_of
         self._lends_tools = lends_tools
         # The settings in force, with the agents that are published now.
-        self.settings = settings
+        self.settings = settings.with_default()
         # The running accounts of the channel `a2a`, by their ids.
         self.accounts: dict[str, Account] = {}
         self._endpoints = endpoints

@@ -101,6 +101,7 @@ class Reload:
         found = compare(given, running)
         _check(found)
         wanted, code = await asyncio.to_thread(load_agents, found.settings)
+        wanted = wanted.with_default()
         base_url = wanted.server.public_url.rstrip("/") or self._local_url
         signer = None
         if wanted.server.card_key_path:
@@ -170,8 +171,10 @@ class Reload:
         has_new_network = "network" in changed_tables
 
         def is_replaced(handle: str) -> bool:
-            own = after[handle]
-            return own != before[handle] or has_new_network or (has_new_tools and uses_tools(own))
+            own, then = after[handle], before[handle]
+            # What is the default agent decides about addresses alone.
+            is_same = replace(own, default=then.default) == then
+            return not is_same or has_new_network or (has_new_tools and uses_tools(own))
 
         both = [handle for handle in after if handle in before]
         of_file = {h: own for h, own in wanted.agents.items() if h not in others}

@@ -10,6 +10,7 @@ from trunkline.model.errors import RouteNotFound, StoreError, TrunklineError
 from trunkline.ports.directory import Standing
 from trunkline.ports.websocket import WebSocketMount
 from trunkline.protocol import rest
+from trunkline.protocol.ai_catalog import PATH as CATALOG_PATH
 from trunkline.protocol.versions import Version
 from trunkline.server.a2a import A2AHandler, error_headers, for_client
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
@@ -171,7 +172,7 @@ class Application:
             return response.answer(404, next(iter(self._no_files.values())))
         # Without the agents of a registry, which not everyone may know.
         known = ", ".join(sorted(p for p, e in self._card_paths.items() if e.standing is None))
-        where = f"agent cards are at {known}" if known else "there are no agents here"
+        where = f"agent cards are at {known}" if known else f"agents are listed at {CATALOG_PATH}"
         absent = RouteNotFound(f"Nothing is served at this path; {where}")
         return response.answer(*rest.error(absent, Version.V1_0))
 

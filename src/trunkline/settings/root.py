@@ -76,6 +76,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 return handle
         return next(iter(self.agents)) if len(self.agents) == 1 else ""
 
+    def with_default(self) -> "Settings":
+        """The same with the key `default` of the agent that is the only one of its file. So it
+        stays the default agent when others are published beside it."""
+        handle = self.default_agent()
+        if not handle or self.agents[handle].default:
+            return self
+        agents = {handle: replace(self.agents[handle], default=True)}
+        return replace(self, agents=self.agents | agents)
+
     def adopting_agent(self, store: StoreSettings) -> str:
         """Handle of the agent that adopts the tasks of another program in the store: the default
         agent if it uses this store, else the first agent that does. Empty if none does."""
