@@ -13,7 +13,10 @@ from tests.routing.world import until
 
 from trunkline.app.gateway import Gateway, build
 from trunkline.config.secret import Secret
+from trunkline.engine.agent_calls import CallRefused
 from trunkline.hub.audit_reading import AuditReader
+from trunkline.hub.tools_api import error_of
+from trunkline.model.errors import Conflict
 from trunkline.model.principal import ANONYMOUS, Principal
 from trunkline.ports.session_entries import SessionRef
 from trunkline.ports.store import Scope
@@ -292,3 +295,23 @@ async def test_nothing_of_a_token_is_logged(
     assert secret not in caplog.text
     assert secret not in str([each.__dict__ for each in caplog.records])
     assert secret.encode() not in record.body
+
+
+async def test_a_program_has_several_agents_asked_at_once(tmp_path: Path) -> None:
+    async with tool_world(tmp_path) as world:
+        await world.lend("agent_call_batch")
+        calls = [{"agent": "acme/researcher", "input": text} for text in ("the moon", "ask")]
+        answer = await world.post({"calls": calls}, tool="agent_call_batch")
+        assert answer.status == 200
+        assert [each["status"] for each in answer.json()["results"]] == [
+            "completed",
+            "input_required",
+        ]
+        calls[1]["agent"] = "no agent"
+        refused = await world.post({"calls": calls}, tool="agent_call_batch")
+        assert refused.status == 400
+        assert "calls[1].agent" in refused.body.decode()
+
+
+def test_a_session_that_was_ended_is_a_conflict() -> None:
+    assert isinstance(error_of(CallRefused("session_ended", "it was ended")), Conflict)

@@ -13,6 +13,7 @@ from trunkline.model.values import TaskState, text_of
 from trunkline.ports.store import Scope, TaskQuery
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import CrashingStore, FakeClock
+from trunkline.testing.shared_store import SharedStore
 
 # What differs from one debate to the next.
 _IDS = ("correlationId", "taskId")
@@ -128,6 +129,57 @@ async def test_a_resumed_debate_tells_each_step_once() -> None:
         "round 1, critic 2",
         "round 1, refinement",
     ]
+
+
+@pytest.mark.parametrize("grace_s", [0, 5])
+async def test_a_gateway_that_stops_leaves_the_debate_to_the_next_one(grace_s: float) -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock)
+    panel = Panel(wait=False)
+
+    async def hangs(turn: Turn) -> str:
+        await turn.canceled()
+        return ""
+
+    panel.does["far"] = hangs
+    async with calling(panel.agents, store=store, clock=clock) as w:
+        await w.send("caller", "go", context="c1")
+        await clock.advance(1)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(w.main.drain(grace_s=grace_s))
+            await clock.advance(grace_s + 10)
+        assert not await results(w)
+    async with calling(Panel(wait=False).agents, store=store, clock=clock, node="next") as w:
+        (result,) = await ended(w)
+        assert without_ids(result) == (await undisturbed())[0]
+
+
+async def test_another_node_goes_on_with_the_debate_of_one_that_is_gone() -> None:
+    clock = FakeClock()
+    shared = SharedStore(clock)
+    panel, other = Panel(wait=False), Panel(wait=False)
+
+    async def hangs(turn: Turn) -> str:
+        await turn.canceled()
+        return ""
+
+    panel.does["far"] = hangs
+    first, second = shared.node(), shared.node()
+    w = CallWorld(panel.agents, store=first, cluster=first, clock=clock, node="first")
+    await w.open()
+    async with calling(
+        other.agents, store=second, cluster=second, clock=clock, node="second"
+    ) as survivor:
+        await w.send("caller", "go", context="c1")
+        await clock.advance(1)
+        assert panel.turns == ["propose", "hot", "far"]
+        first.kill()
+        await w.vanish()
+        (result,) = await ended(survivor)
+        assert without_ids(result) == (await undisturbed())[0]
+        assert other.turns == ["far", "refine", "resolve"]
+        await clock.advance(30)
+        assert len(await results(survivor)) == 1
 
 
 async def test_a_resumed_batch_asks_only_for_what_it_has_not_asked_for() -> None:

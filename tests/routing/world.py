@@ -20,6 +20,7 @@ from trunkline.model.calls import (
 )
 from trunkline.model.principal import EVERYTHING, Principal
 from trunkline.model.values import Message, Part, Role, Task, text_of
+from trunkline.ports.cluster import Cluster
 from trunkline.ports.records import Record
 from trunkline.ports.session_entries import SessionRef, latest_entries
 from trunkline.ports.store import Scope, Store
@@ -59,6 +60,7 @@ class CallWorld:
         published: Mapping[str, Mapping[str, Any]] | None = None,
         skills: Mapping[str, tuple[str, ...]] | None = None,
         node: str = "id",
+        cluster: Cluster | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
         self.store = store if store is not None else MemoryStore(self.clock)
@@ -88,6 +90,7 @@ class CallWorld:
                 *self.routing.agents,
             ],
             main=own,
+            cluster=cluster,
             participants=self.routing.rejoins(own),
             watchers=self.routing.watchers(own),
             due_kinds=self.routing.due_kinds(),

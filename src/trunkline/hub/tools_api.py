@@ -16,6 +16,7 @@ from trunkline.hub.api import Call, Route
 from trunkline.hub.api_input import violation
 from trunkline.model.errors import (
     CallerError,
+    Conflict,
     FieldViolation,
     InvalidParams,
     ParseFailed,
@@ -46,6 +47,7 @@ _ERRORS: Final[dict[str, type[CallerError]]] = {
     "call_cycle": PermissionDenied,
     "too_many_hops": PermissionDenied,
     "too_deep": PermissionDenied,
+    "session_ended": Conflict,
 }
 
 

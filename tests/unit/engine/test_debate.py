@@ -3,6 +3,8 @@
 from typing import Any
 
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trunkline.engine.debate import cut_short, next_of
 from trunkline.engine.debate_arguments import Debate, Participant
@@ -319,9 +321,49 @@ def test_what_a_critic_says_without_a_form_is_its_flaw() -> None:
 
 
 def test_the_input_of_the_proposer_may_be_anything() -> None:
-    for given, expected in (
+    for value, expected in (
         (None, {"topic": "Which moon?"}),
         ("by Friday", {"topic": "Which moon?", "input": "by Friday"}),
         ({"topic": "another"}, {"topic": "Which moon?"}),
     ):
-        assert Played(debate(input=given)).input == expected
+        assert Played(debate(input=value)).input == expected
+
+
+ENDS = st.one_of(
+    st.builds(
+        said,
+        st.one_of(
+            st.text(),
+            st.none(),
+            st.fixed_dictionaries({"flaws": st.lists(st.text()), "alternatives": st.text()}),
+        ),
+        st.floats(0, 1),
+    ),
+    st.just(FAILED),
+)
+
+
+@given(st.integers(1, 10), st.integers(1, 5), st.booleans(), st.data())
+def test_every_debate_comes_to_an_end(
+    critics: int, rounds: int, is_anonymous: bool, data: st.DataObject
+) -> None:
+    """Whatever the participants say, in whatever order: no step is wanted twice, one that is under
+    way stays wanted, and cut short at any time there is a result."""
+    of = debate(
+        *[critic(f"c{n}", weight=data.draw(st.floats(0.1, 1))) for n in range(critics)],
+        rounds=rounds,
+        is_anonymous=is_anonymous,
+    )
+    played = Played(of)
+    under_way: set[str] = set()
+    while isinstance(next_of(of, played.done), tuple):
+        names = played.names
+        assert under_way <= {*names}
+        assert 1 <= len(names) <= 3
+        assert not played.done.keys() & {*names}
+        msgspec.json.encode(cut_short(of, played.done).output)
+        name = data.draw(st.sampled_from(names))
+        played.ends(name, data.draw(ENDS))
+        under_way = {*names} - {name}
+    assert played.result["status"] in ("resolved", "unresolved", "error")
+    assert len(played.done) <= 2 + rounds * (critics + 1)
