@@ -17,12 +17,13 @@ from trunkline.routing.call_records import (
     CALL,
     END,
     PENDING_TAG,
+    CallState,
     RoutedCall,
     call_key,
     decode_end,
     decode_record,
 )
-from trunkline.routing.delivery import ends_with_outcome, ends_with_timeout
+from trunkline.routing.delivery import discards, ends_with_outcome, ends_with_timeout
 from trunkline.runtime.due_work import Committed, DueKind, Handler
 
 _log = logging.getLogger("trunkline.routing")
@@ -37,6 +38,8 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
     next_number: Callable[[], int]
     # Reads the outcome of a call from the task of the called agent; None where that is gone.
     outcome_from_task: Callable[[RoutedCall, str], Awaitable[CallOutcome | None]]
+    # When the session of a call was ended last; 0 if it never was.
+    session_ended_ms: Callable[[RoutedCall], Awaitable[int]]
     news: CallNews
     wake_in: Callable[[float], None]
 
@@ -71,21 +74,15 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
         if record.state != "pending":
             # Its outcome was kept for as long as was promised.
             return ()
-        ended = ends_with_timeout(
-            record.call,
-            record.task_id,
-            at_ms=self.clock.now_ms(),
-            number=self.next_number(),
-            expected=due.version,
-        )
-        return ended.changes
+        return await self._ends(record.call, record.task_id, None, due.version)
 
     def _timed_out(self, due: Record, changes: Sequence[Change]) -> None:
-        if changes:
+        state = _state_in(changes)
+        if state is not None:
             call = decode_record(due.body).call
             late_ms = self.clock.now_ms() - call.begun_ms - call.timeout_ms
             self.news.counts.timeout_error.observe(abs(late_ms) / 1000)
-            self.news.ended(call, "timeout")
+            self.news.ended(call, state)
 
     async def _end(self, due: Record) -> Sequence[Change]:
         end = decode_end(due.body)
@@ -99,18 +96,36 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
             outcome = CallOutcome("error", code="task_gone", text="The task is not kept any more.")
         if outcome.is_crash and end.call.on_crash == "wait_for_timeout":
             return ()
-        return ends_with_outcome(
-            end.call,
-            end.task_id,
-            outcome,
-            at_ms=self.clock.now_ms(),
-            number=self.next_number(),
-            expected=stored.version,
-        ).changes
+        return await self._ends(end.call, end.task_id, outcome, stored.version)
 
     def _ended(self, due: Record, changes: Sequence[Change]) -> None:
-        end = decode_end(due.body)
-        ended = [each for each in changes if isinstance(each, Put) and each.key.kind == CALL]
-        if ended:
+        state = _state_in(changes)
+        if state is not None:
+            end = decode_end(due.body)
             took_s = max(0, self.clock.now_ms() - end.settled_ms) / 1000
-            self.news.ended(end.call, decode_record(ended[0].body).state, took_s=took_s)
+            self.news.ended(end.call, state, took_s=took_s)
+
+    async def _ends(
+        self, call: RoutedCall, task_id: str, outcome: CallOutcome | None, version: int
+    ) -> Sequence[Change]:
+        """The changes that end a pending call: with the outcome, or with its timeout."""
+        at_ms = self.clock.now_ms()
+        if await self.session_ended_ms(call) > call.begun_ms:
+            # The call was on its way to the main store when its session was ended.
+            return (discards(call, task_id, at_ms=at_ms, expected=version),)
+        number = self.next_number()
+        if outcome is None:
+            ended = ends_with_timeout(call, task_id, at_ms=at_ms, number=number, expected=version)
+        else:
+            ended = ends_with_outcome(
+                call, task_id, outcome, at_ms=at_ms, number=number, expected=version
+            )
+        return ended.changes
+
+
+def _state_in(changes: Sequence[Change]) -> CallState | None:
+    """How the changes end a call; None if they do not."""
+    for change in changes:
+        if isinstance(change, Put) and change.key.kind == CALL:
+            return decode_record(change.body).state
+    return None

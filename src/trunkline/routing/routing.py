@@ -88,15 +88,6 @@ class Routing:
             open_main=open_main,
         )
         self.toolbox = Toolbox(calls=self.calls, polls=polls, plans=self.plans)
-        self._ends = CallEnds(
-            open_main=open_main,
-            clock=clock,
-            next_number=self._numbers,
-            outcome_from_task=polls.outcome_from_task,
-            news=self._news,
-            wake_in=self._wake_in,
-        )
-
         self._answers = Answers(callees=callees, limits=limits, open_main=open_main)
         self.tool_tokens = TurnToolTokens(
             actions=actions(self.toolbox), open_main=open_main, clock=clock
@@ -107,6 +98,15 @@ class Routing:
             clock=clock,
             news=self._news,
             end_tokens=self.tool_tokens.end_session,
+        )
+        self._ends = CallEnds(
+            open_main=open_main,
+            clock=clock,
+            next_number=self._numbers,
+            outcome_from_task=polls.outcome_from_task,
+            session_ended_ms=self.sessions.ended_ms,
+            news=self._news,
+            wake_in=self._wake_in,
         )
         rights = Rights(callees)
         self.call_list = CallList(open_main=open_main, rights=rights)

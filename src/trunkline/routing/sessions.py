@@ -12,7 +12,7 @@ from trunkline.ports.records import Key, Put, Record
 from trunkline.ports.session_entries import SessionRef, ended_key
 from trunkline.ports.store import Store
 from trunkline.routing.call_news import CallNews
-from trunkline.routing.call_records import CALL, decode_record
+from trunkline.routing.call_records import CALL, RoutedCall, decode_record
 from trunkline.routing.callees import Callee, Callees
 from trunkline.routing.delivery import discards
 
@@ -37,11 +37,22 @@ class SessionDirectory(Struct, frozen=True, kw_only=True, eq=False):
         its programs end, and the answers to its pending calls are discarded. Returns the number of
         these. Tasks stay."""
         callee = self._callee(session.scope.agent)
-        await callee.sessions.store.change(Put(key=ended_key(session), due_in_ms=0))
+        mark = Put(key=ended_key(session), due_in_ms=0)
         if not callee.agent.calls_others:
+            await callee.sessions.store.change(mark)
             return 0
+        # Before the mark, so that no answer comes to an ended session if the process dies here, and
+        # again for calls that were made meanwhile.
+        count = await self.discard(session.tag)
+        await callee.sessions.store.change(mark)
         await self.end_tokens(session)
-        return await self.discard(session.tag)
+        return count + await self.discard(session.tag)
+
+    async def ended_ms(self, call: RoutedCall) -> int:
+        """When the session of the call was ended last; 0 if it never was, or its agent is not there
+        now."""
+        callee = self.callees.callee(call.session.scope.agent)
+        return 0 if callee is None else await callee.sessions.ended_ms(call.session)
 
     async def discard(self, tag: str) -> int:
         """Discard the pending calls that have the tag: of a session, or of an agent."""
