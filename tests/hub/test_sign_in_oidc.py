@@ -1,6 +1,6 @@
 """The sign-in at an OpenID Connect provider: as it should be, and with every lie."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from tests.hub.sign_in_world import (
     sign_in_gateway,
 )
 
+from trunkline.app.hub import Hub
 from trunkline.testing import FakeClock
 
 
@@ -95,6 +96,47 @@ async def test_equal_names_are_two_people(world: World) -> None:
     world.provider.account["sub"] = "1816"
     await world.browser.start()
     assert (await world.browser.me()).json()["principal"] == "user:ada-3"
+
+
+async def a_grant(hub: Hub) -> None:
+    await hub.tokens.grants.give("acme/secret", "user:ada", methods=None, by="op")
+
+
+async def a_service_of_the_owner(hub: Hub) -> None:
+    await hub.tokens.issue(kind="key", name="ci", principal="token:ci", roles=("owner:Ada",))
+
+
+@pytest.mark.parametrize("give", [a_grant, a_service_of_the_owner])
+async def test_rights_under_a_name_are_not_those_of_an_account_elsewhere(
+    world: World, give: Callable[[Hub], Awaitable[None]]
+) -> None:
+    await give(world.gateway.hub)
+    await world.browser.start()
+    told = (await world.browser.me()).json()
+    assert (told["principal"], told["roles"]) == ("user:ada-2", ["owner:ada-2"])
+
+
+async def test_an_account_elsewhere_gets_no_name_of_an_api_key(browsers: Browsers) -> None:
+    """Lists of callers would show the two as one."""
+    clock = FakeClock()
+    keys = {"Ada": {"key": "a-key-of-the-configuration"}}
+    async with (
+        oidc_server(lambda: clock.now_ms() / 1000) as provider,
+        sign_in_gateway(sign_in=settings(provider), clock=clock, auth={"keys": keys}) as gateway,
+    ):
+        browser = await browsers.at(gateway.url)
+        await browser.start()
+        assert (await browser.me()).json()["principal"] == "user:ada-2"
+
+
+async def test_whoever_gets_the_login_of_a_removed_user_gets_no_grants(world: World) -> None:
+    users, grants = world.gateway.hub.sign_in.users, world.gateway.hub.tokens.grants
+    await world.gateway.add("eve")
+    for number in range(120):
+        await grants.give(f"acme/{number}", "user:eve", methods=None, by="op")
+    await users.remove("eve")
+    await world.gateway.add("eve")
+    assert await grants.of("user:eve") == []
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ class Hub:
             tokens=self.tokens,
             clock=clock,
             base_url=base_url,
-            is_owner=self._is_owner,
+            is_taken=self._is_taken,
             identify=self._identify,
             allow_private=gateway.network.allow_private_addresses,
             noted=self.audit.trail.noted,
@@ -169,11 +169,17 @@ class Hub:
             port == at and (name in _WILDCARDS or is_loopback_host(name)) for name, at in own
         )
 
-    def _is_owner(self, name: str) -> bool:
+    async def _is_taken(self, login: str) -> bool:
+        """Whether something belongs to a login that no user has: agents, a service that manages
+        them, grants, or the name of an API key, which is its principal. Raises StoreError."""
         settings = self._configured if self._directory is None else self._directory.settings
-        prefix = folded(f"{name}/")
-        return any(folded(handle).startswith(prefix) for handle in settings.agents) or any(
-            row.key.startswith(prefix) for row in self.registry.registry.rows()
+        name, prefix = folded(login), folded(f"{login}/")
+        return (
+            any(folded(key) == name for key in settings.auth.keys)
+            or any(folded(handle).startswith(prefix) for handle in settings.agents)
+            or any(row.key.startswith(prefix) for row in self.registry.registry.rows())
+            or await self.tokens.manages_for(login)
+            or bool(await self.tokens.grants.of(f"user:{login}"))
         )
 
     async def _identify(self, request: Request) -> Principal | None:

@@ -54,12 +54,13 @@ class HubSignIn:
         tokens: Tokens,
         clock: Clock,
         base_url: str,
-        is_owner: Callable[[str], bool],
+        is_taken: Callable[[str], Awaitable[bool]],
         identify: Callable[[Request], Awaitable[Principal | None]],
         allow_private: bool,
         noted: Noted,
     ) -> None:
-        """`is_owner`: whether agents belong to an owner of this name. Raises ConfigError."""
+        """`is_taken`: whether something belongs to a login that no user has. Raises
+        ConfigError."""
         self._settings = settings
         self._noted = noted
         self._tokens = tokens
@@ -69,8 +70,9 @@ class HubSignIn:
             changes,
             passwords=self._passwords,
             sessions=tokens,
+            rights=tokens.grants,
             clock=clock,
-            is_owner=is_owner,
+            is_taken=is_taken,
         )
         codes = SignInCodes(
             lambda: changes.store, sessions=self, clock=clock, new_secret=_new_secret

@@ -18,6 +18,7 @@ from trunkline.ports.records import Change, Delete, Key, Put
 GRANT: Final = "grant.1"
 # More than this many agents for one principal are what a grant to `owner/*` is for.
 _MAX: Final = 1000
+_PAGE: Final = 100
 
 # Told whose grants have changed; None means any.
 OnChange: TypeAlias = Callable[[Sequence[str] | None], None]
@@ -98,6 +99,15 @@ class Grants:
             restricts=before is not None,
         )
         return Granted(principal=principal, agent=agent, given=given)
+
+    async def take_all(self, principal: str) -> None:
+        """Take all grants of a principal. Raises StoreError."""
+        while found := await self._changes.store.records(GRANT, scope=principal, limit=_PAGE):
+            await self._changes.commit(
+                *[Delete(key=record.key) for record in found],
+                touched=[Touched("grant", principal)],
+                restricts=True,
+            )
 
     async def take(self, agent: str, principal: str, *, also: Sequence[Change] = ()) -> None:
         """When it returns, no node lets the principal in by it. Raises StoreError."""

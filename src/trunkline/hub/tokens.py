@@ -36,6 +36,7 @@ from trunkline.model.errors import (
     RouteNotFound,
     Unauthenticated,
 )
+from trunkline.model.handles import folded
 from trunkline.model.principal import Grant, Principal
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Delete, Key, Put, Record
@@ -47,6 +48,7 @@ USED: Final = "token-used.1"
 SERVICE: Final = "service.1"
 
 _SERVICE_PREFIX: Final = "token:"
+_OWNER_PREFIX: Final = "owner:"
 # For how long lists show a token that has ended. Access tokens are many and short.
 _KEPT_MS: Final = 30 * 24 * 3600 * 1000
 _ACCESS_KEPT_MS: Final = 3600 * 1000
@@ -174,6 +176,8 @@ class Tokens:
         tags = [f"principal:{token.principal}", f"prefix:{token.prefix}"]
         if token.parent:
             tags.append(f"parent:{token.parent}")
+        if token.principal.startswith(_SERVICE_PREFIX):
+            tags += [folded(role) for role in token.roles if role.startswith(_OWNER_PREFIX)]
         yield Put(
             key=_key(token.id),
             body=_encode(token),
@@ -250,6 +254,12 @@ class Tokens:
             restricts=True,
         )
         return revoked
+
+    async def manages_for(self, owner: str) -> bool:
+        """Whether there is a service that manages the agents of the owner, in any case. Raises
+        StoreError."""
+        tag = folded(f"{_OWNER_PREFIX}{owner}")
+        return bool(await self._changes.store.records(TOKEN, scope="", tag=tag, limit=1))
 
     async def revoke_all(self, principal: str, *, but: str = "") -> int:
         """Revoke every active token of a principal, except the one with the id `but`. Returns how

@@ -7,7 +7,7 @@ because tasks and agents belong to it.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -87,6 +87,14 @@ class Sessions(Protocol):
         ...
 
 
+class Rights(Protocol):
+    """What others let people do."""
+
+    async def take_all(self, principal: str) -> None:
+        """Take all grants of a principal. Raises StoreError."""
+        ...
+
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(User).decode
 
@@ -103,15 +111,18 @@ class Users:
         *,
         passwords: Passwords,
         sessions: Sessions,
+        rights: Rights,
         clock: Clock,
-        is_owner: Callable[[str], bool],
+        is_taken: Callable[[str], Awaitable[bool]],
     ) -> None:
-        """`is_owner`: whether agents belong to an owner of this name already, in any case."""
+        """`is_taken`: whether agents, rights or a key belong to a login already, in any case.
+        Raises StoreError."""
         self._changes = changes
         self._passwords = passwords
         self._sessions = sessions
         self._clock = clock
-        self._is_owner = is_owner
+        self._rights = rights
+        self._is_taken = is_taken
 
     async def find(self, login: str) -> User | None:
         """Raises StoreError."""
@@ -216,8 +227,9 @@ class Users:
             login = name if number == 1 else f"{name}-{number}"
             if folded(login) in RESERVED or await self._found(login) is not None:
                 continue
-            # A team may own agents under this name, which an account elsewhere must not take.
-            if self._is_owner(login):
+            # A team may own agents under this name, or an operator have let a person of this name
+            # call some: an account elsewhere must not take them.
+            if await self._is_taken(login):
                 continue
             user = User(
                 login=login,
@@ -251,7 +263,8 @@ class Users:
         await self._change(login, is_admin=is_admin)
 
     async def remove(self, login: str) -> None:
-        """Remove a user and its credentials. The login stays reserved. Raises RouteNotFound."""
+        """Remove a user with its credentials and grants. The login stays reserved. Raises
+        RouteNotFound."""
         found = await self._existing(login)
         gone = User(login=found.user.login, is_removed=True, created_ms=found.user.created_ms)
         changes: list[Change] = [_put(gone, expected=found.version)]
@@ -259,6 +272,8 @@ class Users:
             changes.append(Delete(key=found.user.identity.key))
         await self._commit(gone, *changes)
         await self._sessions.revoke_all(gone.principal)
+        # Whoever an operator gives the login later is another person.
+        await self._rights.take_all(gone.principal)
 
     async def _change(self, login: str, **values: object) -> None:
         while True:

@@ -17,13 +17,18 @@ from trunkline.stores.memory import MemoryStore
 from trunkline.testing import CrashingStore, FakeClock, settle
 
 
+async def nobody(_: str) -> bool:
+    return False
+
+
 async def made(changes: HubChanges, tokens: Tokens) -> str:
     users = Users(
         changes,
         passwords=Passwords(),
         sessions=tokens,
+        rights=tokens.grants,
         clock=FakeClock(),
-        is_owner=lambda _: False,
+        is_taken=nobody,
     )
     return await first_admin_token(changes.store, tokens, users, not_noted)
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from trunkline.hub.changes import HubChanges
+from trunkline.hub.grants import Grants
 from trunkline.hub.logins import login_of
 from trunkline.hub.passwords import Passwords
 from trunkline.hub.users import USER, Identity, User, Users
@@ -38,12 +39,13 @@ class World:
             self.changes,
             passwords=self.passwords,
             sessions=self.sessions,
+            rights=Grants(self.changes, clock=clock),
             clock=clock,
-            is_owner=self._is_owner,
+            is_taken=self._is_taken,
         )
 
-    def _is_owner(self, name: str) -> bool:
-        return name.lower() in self.owners
+    async def _is_taken(self, login: str) -> bool:
+        return login.lower() in self.owners
 
 
 @pytest.fixture
