@@ -7,6 +7,7 @@ from tests.routing.world import calling, until
 
 from trunkline.backends.python import Turn
 from trunkline.engine.agent_calls import CallPolicy
+from trunkline.model.errors import Unavailable
 from trunkline.model.values import TaskState, text_of
 from trunkline.testing import settle
 
@@ -194,6 +195,21 @@ async def test_the_calls_name_the_batch_as_their_parent() -> None:
         assert [each.parent for each in by_callee["acme/helper"]] == [batch.id] * 2
         assert {each.root for each in by_callee["acme/helper"]} == {batch.id}
         assert {each.depth for each in by_callee["acme/helper"]} == {1}
+
+
+async def test_a_gateway_that_stops_begins_no_batch() -> None:
+    batcher, helper = Batcher([call("Io")]), Helper()
+    async with calling(agents(batcher, helper)) as w:
+
+        async def closing() -> None:
+            raise Unavailable("The gateway is shutting down", retry_after_s=5)
+
+        w.routing.plans._open_main = closing  # type: ignore[assignment]
+        await w.send("caller", "go", context="c1")
+        assert batcher.result == {
+            "status": "error",
+            "error": {"code": "call_failed", "message": "The gateway is shutting down"},
+        }
 
 
 async def test_a_canceled_turn_waits_no_longer() -> None:

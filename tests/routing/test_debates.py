@@ -98,6 +98,11 @@ class Panel:
         }
 
 
+async def hangs(turn: Turn) -> str:
+    await turn.canceled()
+    return ""
+
+
 async def task_of(w: CallWorld, correlation_id: str) -> Task:
     """The task of a debate."""
     (found,) = [each for each in await w.calls() if each.call.id == correlation_id]
@@ -160,11 +165,6 @@ async def test_a_sure_proposal_is_not_debated() -> None:
 
 async def test_a_critic_that_times_out_does_not_stop_the_debate() -> None:
     panel = Panel(timeout_s=5)
-
-    async def hangs(turn: Turn) -> str:
-        await turn.canceled()
-        return ""
-
     panel.does["hot"] = hangs
     async with calling(panel.agents) as w:
         task = await w.send("caller", "go", context="c1", now=True)
@@ -200,11 +200,6 @@ async def test_when_all_critics_fail_the_debate_ends_with_an_error() -> None:
 
 async def test_the_total_timeout_ends_the_debate_with_the_rounds_so_far() -> None:
     panel = Panel(total_timeout_s=7)
-
-    async def hangs(turn: Turn) -> str:
-        await turn.canceled()
-        return ""
-
     panel.does["far"] = hangs
     async with calling(panel.agents) as w:
         task = await w.send("caller", "go", context="c1", now=True)

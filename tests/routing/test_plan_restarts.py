@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any, Literal
 
 import pytest
-from tests.routing.test_debates import Panel, task_of
+from tests.routing.test_debates import Panel, hangs, task_of
 from tests.routing.world import CallWorld, calling, until
 
 from trunkline.backends.python import Turn
@@ -107,11 +107,6 @@ async def test_a_resumed_debate_tells_each_step_once() -> None:
     clock = FakeClock()
     store = MemoryStore(clock)
     panel = Panel(wait=False)
-
-    async def hangs(turn: Turn) -> str:
-        await turn.canceled()
-        return ""
-
     panel.does["far"] = hangs
     async with calling(panel.agents, store=store, clock=clock) as w:
         await w.send("caller", "go", context="c1")
@@ -136,11 +131,6 @@ async def test_a_gateway_that_stops_leaves_the_debate_to_the_next_one(grace_s: f
     clock = FakeClock()
     store = MemoryStore(clock)
     panel = Panel(wait=False)
-
-    async def hangs(turn: Turn) -> str:
-        await turn.canceled()
-        return ""
-
     panel.does["far"] = hangs
     async with calling(panel.agents, store=store, clock=clock) as w:
         await w.send("caller", "go", context="c1")
@@ -158,11 +148,6 @@ async def test_another_node_goes_on_with_the_debate_of_one_that_is_gone() -> Non
     clock = FakeClock()
     shared = SharedStore(clock)
     panel, other = Panel(wait=False), Panel(wait=False)
-
-    async def hangs(turn: Turn) -> str:
-        await turn.canceled()
-        return ""
-
     panel.does["far"] = hangs
     first, second = shared.node(), shared.node()
     w = CallWorld(panel.agents, store=first, cluster=first, clock=clock, node="first")
@@ -216,11 +201,6 @@ async def test_a_resumed_batch_asks_only_for_what_it_has_not_asked_for() -> None
 async def test_a_restart_leaves_the_total_timeout_as_it_was() -> None:
     clock = FakeClock()
     store = MemoryStore(clock)
-
-    async def hangs(turn: Turn) -> str:
-        await turn.canceled()
-        return ""
-
     panel = Panel(wait=False, total_timeout_s=20)
     panel.does["far"] = hangs
     async with calling(panel.agents, store=store, clock=clock) as w:
@@ -239,11 +219,6 @@ async def test_a_debate_that_comes_back_too_late_asks_nobody() -> None:
     clock = FakeClock()
     store = MemoryStore(clock)
     panel = Panel(wait=False, total_timeout_s=20)
-
-    async def hangs(turn: Turn) -> str:
-        await turn.canceled()
-        return ""
-
     panel.does["far"] = hangs
     async with calling(panel.agents, store=store, clock=clock) as w:
         await w.send("caller", "go", context="c1")

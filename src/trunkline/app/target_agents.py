@@ -14,7 +14,7 @@ from trunkline.app.runtimes import Runtimes
 from trunkline.engine.agent_calls import TARGET
 from trunkline.model.profile import Profile
 from trunkline.ports.clock import Clock
-from trunkline.routing.callees import Callee
+from trunkline.routing.callees import Callee, internal_callee
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.settings import Settings
 
@@ -43,14 +43,7 @@ class TargetAgents:
         runtime = runtimes.main
         if made is None or runtime is None:
             return None
-        return Callee(
-            agent=made.agent,
-            service=runtime.service,
-            sessions=runtime.sessions,
-            queued_replies=runtime.queued_replies,
-            is_internal=True,
-            is_remote=True,
-        )
+        return internal_callee(made.agent, runtime, is_remote=True)
 
     async def apply(self, settings: Settings, runtimes: Runtimes) -> None:
         """Take over the targets of other settings. A turn under way goes on as it began."""

@@ -10,6 +10,7 @@ from trunkline.engine.agent_calls import CallPolicy
 from trunkline.model.principal import Grant, Principal
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.queued_replies import QueuedReplies
+from trunkline.runtime.runtime import Runtime
 from trunkline.runtime.service import Service
 from trunkline.runtime.sessions import Sessions
 
@@ -46,3 +47,15 @@ class Callees(Protocol):
     def policy_of(self, handle: str) -> CallPolicy:
         """What the agent may ask of others."""
         ...
+
+
+def internal_callee(agent: PublishedAgent, runtime: Runtime, *, is_remote: bool = False) -> Callee:
+    """An agent that only others of the gateway call."""
+    return Callee(
+        agent=agent,
+        service=runtime.service,
+        sessions=runtime.sessions,
+        queued_replies=runtime.queued_replies,
+        is_internal=True,
+        is_remote=is_remote,
+    )

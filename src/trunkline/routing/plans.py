@@ -5,16 +5,15 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from trunkline.engine.agent_calls import AgentCall, CallLimits, CallRefused
+from trunkline.engine.agent_calls import AgentCall, CallLimits, CallRefused, NotNow
 from trunkline.engine.batch import read_batch
 from trunkline.engine.call_outcome import outcome_of
 from trunkline.engine.debate import CRITIQUE, REFINE
 from trunkline.engine.debate_arguments import Debate, Participant, read_debate
-from trunkline.model.errors import Unavailable
 from trunkline.model.profile import DAY_S, Profile
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store
-from trunkline.routing.callees import Callee
+from trunkline.routing.callees import Callee, internal_callee
 from trunkline.routing.callers import CallingTurn
 from trunkline.routing.calls import Calls
 from trunkline.routing.plan_runs import OnSteps, Plan, PlanBackend, PlanRequest
@@ -128,16 +127,9 @@ class Plans:
     async def _callee(self, tool: str) -> Callee:
         await self._open_main()
         if self.runtime is None:
-            raise Unavailable("The gateway is starting or shutting down", retry_after_s=5)
-        runtime = self.runtime
+            raise NotNow("call_failed", "the gateway is starting or shutting down; try again")
         (agent,) = [each for each in self.agents if each.agent_id == tool]
-        return Callee(
-            agent=agent,
-            service=runtime.service,
-            sessions=runtime.sessions,
-            queued_replies=runtime.queued_replies,
-            is_internal=True,
-        )
+        return internal_callee(agent, self.runtime)
 
     def _with_skills(self, turn: CallingTurn, debate: Debate) -> Debate:
         """The debate with the handles of all participants and the skills that they are asked for.

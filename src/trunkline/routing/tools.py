@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from trunkline.engine.agent_calls import CallRefused, CallTool
+from trunkline.model.errors import StoreError, Unavailable
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.call_path import CALL_PATH
 from trunkline.ports.tools import ToolDefinition, ToolResult
@@ -108,6 +109,8 @@ async def carried_out(
         return ToolResult(await action(turn, arguments, on_update))
     except CallRefused as refused:
         return ToolResult(skill_calls.refusal(refused.code, refused.text), is_error=True)
+    except (StoreError, Unavailable) as error:
+        return ToolResult(skill_calls.refusal("call_failed", error.message), is_error=True)
 
 
 class RoutingTool:
