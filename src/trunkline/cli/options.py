@@ -266,8 +266,15 @@ def store_overrides(
         if folder is None:
             return {}
         table = {} if config is None else read_toml(config).get("store", {})
-        if isinstance(table, Mapping) and table.get("kind") == "postgres":
+        kind = table.get("kind") if isinstance(table, Mapping) else None
+        if kind == "postgres":
             return {"store": {"path": folder}}
+        if kind == "json-file":
+            raise ConfigError(
+                f"--data is the folder of a SQLite database, and [store] of {config} has kind = "
+                '"json-file". Give --db json-file:///FOLDER for another folder of JSON files, or '
+                "--db sqlite:///FILE for a database."
+            )
         return {"store": {"kind": "sqlite", "path": f"{folder}/{DATABASE_NAME}"}}
     try:
         table = table_of_url(db)

@@ -139,24 +139,33 @@ def place_of(store: StoreSettings) -> str:
 
 
 def table_of_url(url: str) -> dict[str, Any]:
-    """The table `[store]` of a store that is given by a URL. Raises ConfigError, without the URL of
-    a database, which may have a password."""
+    """The table `[store]` of a store that is given by a URL, which leaves no key of a file in force
+    that its kind does not have. Raises ConfigError, without the URL of a database, which may have a
+    password."""
     table: dict[str, Any] = {"url": None, "listen_url": None}
+    other = {**table, "adopt_as": ""}
     if url in ("memory:", "memory://"):
-        return {**table, "kind": "memory"}
-    for kind in ("sqlite", "json-file"):
-        start = f"{kind}:///"
-        if url.startswith(start) and url != start:
-            return {**table, "kind": kind, "path": _absolute(url.removeprefix(start))}
+        return {**other, "kind": "memory"}
+    if place := _place_in(url, "sqlite"):
+        return {**other, "kind": "sqlite", "path": place}
+    if place := _place_in(url, "json-file"):
+        return {**table, "kind": "json-file", "path": place, "synchronous": "full"}
     if url.startswith(("postgres:", "postgresql:")):
         if fault := postgres_url_fault(url):
             raise ConfigError(f"{postgres_place(url)}: {fault}.")
-        return {**table, "kind": "postgres", "url": Secret(url), "path": ""}
+        there = {"url": Secret(url), "path": "", "synchronous": "full"}
+        return {**other, "kind": "postgres", **there}
     raise ConfigError(
         f"{without_password(url)}: expected sqlite:///FILE, json-file:///FOLDER, "
         f"{POSTGRES_EXAMPLE} or memory:. An absolute file has four slashes: "
         "sqlite:////var/lib/trunkline/trunkline.db."
     )
+
+
+def _place_in(url: str, kind: str) -> str:
+    """The absolute path that the URL names; empty for a URL of another kind."""
+    place = url.removeprefix(f"{kind}:///")
+    return _absolute(place) if place not in ("", url) else ""
 
 
 def _absolute(path: str) -> str:
@@ -236,7 +245,7 @@ def _postgres_faults(path: Path, store: StoreSettings) -> Iterator[Problem]:
                 yield Problem(
                     (*path, key),
                     f'is for kind = "postgres", and this store is {shown(store.kind)}',
-                    'Leave it out, or set kind = "postgres".',
+                    'Leave it out: `path` says where this store is. Or set kind = "postgres".',
                 )
         return
     if store.url is None:

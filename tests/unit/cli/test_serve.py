@@ -124,6 +124,50 @@ def test_the_database_is_a_url(
     assert (store.kind, store.path) == (kind, path.replace("{here}", str(tmp_path)))
 
 
+JSON_FILES = """
+[store]
+kind = "json-file"
+path = "/srv/tasks"
+adopt_as = "alice"
+[auth.keys.alice]
+key = "0123456789abcdef"
+[agents."a/b"]
+name = "B"
+backend = { kind = "echo" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("db", "adopt_as"),
+    [
+        ("sqlite:///x.db", ""),
+        ("memory:", ""),
+        ("postgresql://db.example/tasks", ""),
+        ("json-file:////srv/others", "alice"),
+    ],
+)
+def test_a_database_on_the_command_line_needs_no_keys_of_another_kind(
+    gateway: Gateway, tmp_path: Path, db: str, adopt_as: str
+) -> None:
+    (tmp_path / "t.toml").write_text(JSON_FILES)
+    assert served(gateway, "--config", "t.toml", "--db", db).store.adopt_as == adopt_as
+    (tmp_path / "n.toml").write_text(
+        JSON_FILES.replace('adopt_as = "alice"', 'synchronous = "normal"').replace(
+            'kind = "json-file"', 'kind = "sqlite"'
+        )
+    )
+    store = served(gateway, "--config", "n.toml", "--db", db).store
+    assert store.synchronous == ("full" if db.startswith(("postgres", "json-file")) else "normal")
+
+
+def test_data_is_no_folder_of_json_files(gateway: Gateway, tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text(JSON_FILES)
+    result = run(app, ["serve", "--config", "t.toml", "--data", "d"])
+    assert (result.exit_code, gateway.served) == (2, [])
+    assert "--data is the folder of a SQLite database" in result.stderr
+    assert "--db json-file:///FOLDER" in result.stderr
+
+
 def test_a_target_is_published(gateway: Gateway, tmp_path: Path) -> None:
     (tmp_path / "mine.py").touch()
     assert list(served(gateway, "mine.py").agents) == ["local/*"]
