@@ -16,6 +16,7 @@ from tests.sockets.peer import serving
 from trunkline.app.gateway import Gateway, build
 from trunkline.app.reload import Reload
 from trunkline.model.calls import Caller, SendMessageConfiguration, SendMessageRequest
+from trunkline.model.errors import ConfigError
 from trunkline.model.principal import Grant, Principal
 from trunkline.model.values import Message, Part, Role, Task
 from trunkline.ports.session_entries import SessionRef, latest_entries
@@ -289,6 +290,18 @@ async def test_a_target_that_is_not_there_is_an_error_without_its_address(tmp_pa
         assert KEY not in str(answer)
 
 
+async def test_a_credential_that_is_refused_is_an_error_and_stays_secret(tmp_path: Path) -> None:
+    async with remote_gateway(tmp_path) as url:
+        asked = document(tmp_path, url)
+        wrong = "wrong-key-0123456789"
+        asked["targets"]["helper"]["credentials"]["token"] = wrong
+        async with local(asked) as w:
+            answer = await w.use(agent="helper", input="the moon")
+            assert answer["status"] == "error"
+            assert answer["error"]["message"].endswith("does not let the gateway in.")
+            assert wrong not in str(answer)
+
+
 async def test_a_critic_of_a_debate_may_be_elsewhere(tmp_path: Path) -> None:
     async with remote_gateway(tmp_path) as url, local(document(tmp_path, url)) as w:
         result = await w.use(
@@ -307,12 +320,13 @@ async def test_a_critic_of_a_debate_may_be_elsewhere(tmp_path: Path) -> None:
         ]
 
 
-async def test_a_route_may_lead_to_a_target(tmp_path: Path) -> None:
+@pytest.mark.parametrize("call", ["helper", "target:helper"])
+async def test_a_route_may_lead_to_a_target(tmp_path: Path, call: str) -> None:
     route = {
         "name": "told",
         "agent": "acme/writer",
         "on": "completed",
-        "call": "helper",
+        "call": call,
         "timeout_s": 5.0,
     }
     async with remote_gateway(tmp_path) as url:
@@ -364,6 +378,14 @@ async def test_a_reload_adds_changes_and_removes_targets(tmp_path: Path) -> None
             w.document["targets"] = {}
             await reload()
             assert (await w.use(agent="helper", input="x"))["status"] == "not_found"
+
+
+def test_a_route_leads_to_a_target_that_agents_can_call(tmp_path: Path) -> None:
+    asked = document(tmp_path, "http://127.0.0.1:9")
+    asked["targets"]["Help Desk"] = asked["targets"]["helper"]
+    asked["routes"] = [{"name": "told", "agent": "*", "on": "completed", "call": "Help Desk"}]
+    with pytest.raises(ConfigError, match="no agent and no target has this name"):
+        from_document(asked, environment={})
 
 
 async def test_targets_are_no_agents_of_the_gateway(tmp_path: Path) -> None:

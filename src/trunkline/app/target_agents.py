@@ -4,22 +4,17 @@ Each has its tasks in the main store, and its backend is that of an agent elsewh
 target is followed over broken connections and restarts like a task of such an agent.
 """
 
-import re
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from msgspec import Struct
 
 from trunkline.app.runtimes import Runtimes
-from trunkline.engine.agent_calls import TARGET
+from trunkline.engine.agent_calls import TARGET, target_name
 from trunkline.model.profile import Profile
 from trunkline.ports.clock import Clock
 from trunkline.routing.callees import Callee, internal_callee
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.settings import Settings
-
-# An alias by which agents can call a target.
-_ALIAS: Final = re.compile(r"[a-z0-9_-]{1,64}")
 
 
 class _Made(Struct, frozen=True, eq=False):
@@ -39,7 +34,7 @@ class TargetAgents:
 
     def callee(self, name: str, runtimes: Runtimes) -> Callee | None:
         """The target with the alias, which may have `target:` before it."""
-        made = self._made.get(name.removeprefix(TARGET))
+        made = self._made.get(target_name(name.removeprefix(TARGET)))
         runtime = runtimes.main
         if made is None or runtime is None:
             return None
@@ -87,8 +82,8 @@ class TargetAgents:
             watches_card=False,
         )
         agent = PublishedAgent(
-            handle=f"{TARGET}{name}",
-            agent_id=name,
+            handle=name,
+            agent_id=name.removeprefix(TARGET),
             backend=backend,
             # Every A2A agent takes texts, and not every one takes data.
             input_modes=("text/plain",),
@@ -100,8 +95,8 @@ class TargetAgents:
 def _named(settings: Settings) -> Iterator[tuple[str, str]]:
     """The names by which agents can call targets, and the aliases of these."""
     for alias in settings.targets:
-        if _ALIAS.fullmatch(alias.lower()):
-            yield alias.lower(), alias
+        if name := target_name(alias):
+            yield name, alias
 
 
 def _basis(alias: str, settings: Settings) -> tuple[object, ...]:

@@ -204,6 +204,12 @@ def name_of_agent(value: Any, argument: str) -> str:
     return name
 
 
+def target_name(alias: str) -> str:
+    """The name by which agents call the target; empty for an alias that cannot be one."""
+    name = f"{TARGET}{alias.lower()}"
+    return name if _NAME.fullmatch(name) else ""
+
+
 def name_of_skill(value: Any, argument: str) -> str:
     if value is None or value == "":
         return ""

@@ -132,5 +132,6 @@ def route_problems(routes: Sequence[RouteSettings], known: Sequence[str]) -> Ite
             yield bad_value(
                 (*path, "call"),
                 "no agent and no target has this name",
-                "Name an agent of [agents] by its handle, or the alias of a target.",
+                "Name an agent of [agents] by its handle, or a target by an alias of letters, "
+                "digits, hyphens and underscores.",
             )

@@ -12,6 +12,7 @@ from trunkline.backends.openai.settings import OpenAIBackend
 from trunkline.backends.programs.settings import ProgramSettings
 from trunkline.config.problems import Path, Problem, bad_value, did_you_mean, one_of, shown
 from trunkline.config.urls import web_url_fault
+from trunkline.engine.agent_calls import target_name
 from trunkline.hub.credential_settings import certificate_problems, jwt_problems
 from trunkline.hub.sign_in_settings import sign_in_problems
 from trunkline.settings.agents import address_problems, agent_problems
@@ -77,7 +78,9 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from cluster_problems(settings.cluster)
     yield from _hub_problems(settings)
     yield from target_problems(settings.targets, settings.remote)
-    yield from route_problems(settings.routes, [*settings.agents, *settings.targets])
+    targets = {alias: name for alias in settings.targets if (name := target_name(alias))}
+    known = [*settings.agents, *targets, *targets.values()]
+    yield from route_problems(settings.routes, known)
     yield from _tool_problems(settings)
     yield from _limit_problems(settings)
     if settings.hub is not None:
