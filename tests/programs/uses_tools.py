@@ -1,12 +1,14 @@
 """A program that uses the tools of its turn, with nothing but the standard library.
 
 The message is JSON: `way` is `http` or `mcp`, and `call` has the arguments of `agent_call`. `print`
-says the token, and `keep` writes it to a file. With `--end LINE` it goes on to the next message.
+says the token, `keep` writes it to a file, and `hold` waits until that file is gone. With
+`--end LINE` it goes on to the next message.
 """
 
 import json
 import os
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -31,6 +33,8 @@ def answer(text: str) -> None:
     asked = json.loads(text)
     if "keep" in asked:
         Path(asked["keep"]).write_text(f"{URL} {TOKEN}")
+    while "hold" in asked and Path(asked["keep"]).exists():
+        time.sleep(0.1)
     if "print" in asked:
         print(f"the token is {TOKEN}.", flush=True)
         print(f"it is {TOKEN}", file=sys.stderr)

@@ -158,10 +158,14 @@ class Api:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive)
-        response = await self._answer(request)
+        try:
+            response = await self._answer(request)
+        except ClientDisconnect:
+            return
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
+        """Raises ClientDisconnect for a client that left before its body had come."""
         principal: Principal | None = None
         route: Route | None = None
         authorized: Any = None
@@ -186,7 +190,7 @@ class Api:
             self._tell(request, principal, error)
             return self._refusal(request, error, None if route is None else route.on_error)
         except ClientDisconnect:
-            return Response(status_code=499)
+            raise
         except Exception as error:  # noqa: BLE001 - logged here; the client learns nothing of it
             _log.exception("a request to the hub failed", extra={"path": request.url.path})
             return _response(error, {})
