@@ -1,55 +1,117 @@
-"""The quick starts of seed 003 against a gateway process, with another host and another token; and
-the SDK on the same addresses.
+"""The quick starts of seed 003 against a gateway with a hub, with another host and token; and the
+SDK on the same addresses.
 
-The token is an API key of the configuration, which is a bearer token like any other.
+The agent is published through the hub, and the token is a session that a person got by signing in.
 """
 
 import asyncio
+import hashlib
 import json
 import re
 import shutil
 import subprocess
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
 from a2a.client.card_resolver import A2ACardResolver
 from a2a.types import a2a_pb2 as a2a
+from msgspec import Struct
 from tests.acceptance import hub_quick_starts as seed
+from tests.acceptance.command import Shell
 from tests.acceptance.conftest import eventually
 from tests.acceptance.gateway import DEADLINE_S, Gateway, gateway, http_client
 from tests.acceptance.sdk import connect, text_of
 
-TOKEN = "cw_sess_0123456789abcdef0123456789abcdef"
-
-CONFIG = f"""
-[auth]
-anonymous = "never"
-[auth.keys.alice]
-key = "{TOKEN}"
-[agents."{seed.HANDLE}"]
-name = "rust expert"
-description = "answers Rust questions"
-profile = "hub"
-backend = {{ kind = "scripted" }}
+CONFIG = """
+[hub]
+style = "clawborrator"
 """
+PASSWORD = "correct horse"
+TURNS = 20
+
+
+class SignedIn(Struct):
+    """A gateway with the agent of the seed, and the session of a person at it."""
+
+    gateway: Gateway
+    token: str
+
+    @property
+    def url(self) -> str:
+        return self.gateway.agent_url(seed.HANDLE)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+
+def set_up(gateway: Gateway, *backend: str) -> SignedIn:
+    """What an operator does on the machine, and then a person with a browser and a program."""
+    shell = Shell(gateway.folder)
+    place = (
+        "--data",
+        str(gateway.folder / "data"),
+        "--config",
+        str(gateway.folder / "trunkline.toml"),
+    )
+    about = ("--name", "rust expert", "--description", "answers Rust questions")
+    limits = ("--concurrency", "20")
+    added = shell.run(
+        *("agent", "add", seed.HANDLE, *backend, *about, *limits, "--profile", "hub", "--publish"),
+        *place,
+    )
+    assert added.code == 0, added.err
+    person = shell.run("user", "add", "ada", *place, stdin=PASSWORD.encode())
+    assert person.code == 0, person.err
+    return SignedIn(gateway, session_of("ada", gateway.url))
+
+
+def session_of(login: str, url: str) -> str:
+    """A session by the flow for programs (section 4 of the seed)."""
+    verifier = "v" * 64
+    digest = urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+    query = {
+        "redirect_uri": "http://localhost:45678/callback",
+        "state": "s",
+        "code_challenge": digest,
+        "code_challenge_method": "S256",
+    }
+    with httpx.Client(base_url=url, trust_env=False, timeout=DEADLINE_S) as browser:
+        page = browser.get("/api/v1/auth/oauth/start", params=query, follow_redirects=True)
+        found = re.search(r'name="csrf" value="([^"]*)"', page.text)
+        assert found is not None, page.text
+        form = {"csrf": found[1], "login": login, "password": PASSWORD}
+        headers = {"Origin": url, "Sec-Fetch-Site": "same-origin"}
+        answer = browser.post(page.url.join("sign-in"), data=form, headers=headers)
+        done = browser.get(answer.url.join(answer.headers["location"]))
+        code = dict(parse_qsl(urlsplit(done.headers["location"]).query))["code"]
+        told = browser.post(
+            "/api/v1/auth/oauth/token", json={"code": code, "code_verifier": verifier}
+        )
+    token: str = told.json()["session"]["token"]
+    assert re.fullmatch(r"cw_sess_[0-9a-f]{32}", token)
+    return token
+
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SignedIn]:
     with gateway(tmp_path_factory.mktemp("hub"), CONFIG) as made:
-        yield made.start()
+        yield set_up(made.start(), "--backend", "scripted")
 
 
-def here(text: str, hub: Gateway, token: str = TOKEN) -> str:
+def here(text: str, hub: SignedIn, token: str = "") -> str:
     """The text of the seed with the host and the token of this gateway."""
     assert seed.HOST in text or seed.TOKEN in text
-    return text.replace(seed.HOST, hub.url).replace(seed.TOKEN, token)
+    return text.replace(seed.HOST, hub.gateway.url).replace(seed.TOKEN, token or hub.token)
 
 
 def shell(command: str) -> str:
@@ -61,16 +123,16 @@ def shell(command: str) -> str:
 
 
 @needs_curl
-def test_curl_discovers_the_card(hub: Gateway) -> None:
+def test_curl_discovers_the_card(hub: SignedIn) -> None:
     card = json.loads(shell(here(seed.DISCOVER, hub)))
     assert card["name"] == "rust expert"
     assert card["version"] == "1"
-    assert card["url"] == f"{hub.url}/api/a2a/v1/agents/{seed.HANDLE}"
+    assert card["url"] == hub.url
     assert [skill["id"] for skill in card["skills"]] == ["ask"]
 
 
 @needs_curl
-def test_curl_sends_a_question_again_and_again(hub: Gateway) -> None:
+def test_curl_sends_a_question_again_and_again(hub: SignedIn) -> None:
     ids = set()
     for _ in range(3):
         answer = json.loads(shell(here(seed.SEND, hub)))
@@ -84,7 +146,7 @@ def test_curl_sends_a_question_again_and_again(hub: Gateway) -> None:
 
 
 @needs_curl
-def test_curl_streams(hub: Gateway) -> None:
+def test_curl_streams(hub: SignedIn) -> None:
     lines = [line for line in shell(here(seed.STREAM, hub)).splitlines() if line]
     assert all(line.startswith("data: ") for line in lines)
     first, last = [json.loads(line.removeprefix("data: "))["task"] for line in lines]
@@ -94,12 +156,12 @@ def test_curl_streams(hub: Gateway) -> None:
 
 
 @needs_curl
-def test_curl_with_a_wrong_token_is_refused(hub: Gateway) -> None:
+def test_curl_with_a_wrong_token_is_refused(hub: SignedIn) -> None:
     answer = json.loads(shell(here(seed.SEND, hub, "cw_sess_wrong")))
     assert "result" not in answer
 
 
-def javascript(hub: Gateway, *, question: str = "what's a lifetime?", token: str = TOKEN) -> str:
+def javascript(hub: SignedIn, *, question: str = "what's a lifetime?", token: str = "") -> str:
     """The TypeScript of the seed without its types, which Node.js runs."""
     plain, count = re.subn(r":\s*(?:string|any)(?=[,)])", "", here(seed.TYPESCRIPT, hub, token))
     assert count == 4
@@ -113,7 +175,7 @@ def node(folder: Path, program: str) -> "subprocess.CompletedProcess[str]":
 
 
 @needs_node
-def test_the_typescript_client_asks(hub: Gateway, tmp_path: Path) -> None:
+def test_the_typescript_client_asks(hub: SignedIn, tmp_path: Path) -> None:
     run = node(tmp_path, javascript(hub))
     assert (run.returncode, run.stdout) == (0, "what's a lifetime?\n"), run.stderr
 
@@ -122,13 +184,13 @@ def test_the_typescript_client_asks(hub: Gateway, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("question", "token", "error"),
     [
-        ("fail out of ideas", TOKEN, "task FAILED: out of ideas"),
+        ("fail out of ideas", "", "task FAILED: out of ideas"),
         ("hello", "cw_sess_wrong", "API key is not known"),
     ],
     ids=["failed-task", "wrong-token"],
 )
 def test_the_typescript_client_says_why_it_has_no_answer(
-    hub: Gateway, tmp_path: Path, question: str, token: str, error: str
+    hub: SignedIn, tmp_path: Path, question: str, token: str, error: str
 ) -> None:
     run = node(tmp_path, javascript(hub, question=question, token=token))
     assert run.returncode != 0
@@ -138,9 +200,9 @@ def test_the_typescript_client_says_why_it_has_no_answer(
 @pytest.mark.parametrize("version", ["1.0", "0.3"])
 @pytest.mark.parametrize("binding", ["jsonrpc", "rest"])
 async def test_the_sdk_speaks_its_version_on_the_same_address(
-    hub: Gateway, binding: str, version: str
+    hub: SignedIn, binding: str, version: str
 ) -> None:
-    async with connect(hub, binding, version, agent=seed.HANDLE, key=TOKEN) as peer:
+    async with connect(hub.gateway, binding, version, agent=seed.HANDLE, key=hub.token) as peer:
         task = await peer.send("say all is well")
         assert task.status.state == a2a.TASK_STATE_COMPLETED
         assert text_of(task) == "all is well"
@@ -152,21 +214,19 @@ async def test_the_sdk_speaks_its_version_on_the_same_address(
         assert peer.spoken() == {(binding, version)}
 
 
-async def test_the_sdk_understands_the_card_of_the_hub(hub: Gateway) -> None:
+async def test_the_sdk_understands_the_card_of_the_hub(hub: SignedIn) -> None:
     """It reads it as a card of 0.3, which the address speaks as well."""
     async with http_client() as http:
-        card = await A2ACardResolver(http, hub.agent_url(seed.HANDLE)).get_agent_card(
+        card = await A2ACardResolver(http, hub.url).get_agent_card(
             relative_card_path="/agent-card.json"
         )
     assert card.name == "rust expert"
-    assert [interface.url for interface in card.supported_interfaces] == [
-        hub.agent_url(seed.HANDLE)
-    ]
+    assert [interface.url for interface in card.supported_interfaces] == [hub.url]
 
 
-async def test_a_hundred_callers_at_once_get_their_own_answers(hub: Gateway) -> None:
-    url = hub.agent_url(seed.HANDLE)
-    headers = {"Authorization": f"Bearer {TOKEN}"}
+async def test_a_hundred_calls_get_their_own_answers(hub: SignedIn) -> None:
+    # Beyond the turns that the agent runs at once, the seed answers that it is busy.
+    turns = asyncio.Semaphore(TURNS)
 
     async def ask(http: httpx.AsyncClient, number: int) -> dict[str, Any]:
         message = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": f"say {number}"}]}
@@ -176,7 +236,8 @@ async def test_a_hundred_callers_at_once_get_their_own_answers(hub: Gateway) -> 
             "method": "SendMessage",
             "params": {"message": message},
         }
-        answer = (await http.post(url, json=body, headers=headers)).json()
+        async with turns:
+            answer = (await http.post(hub.url, json=body, headers=hub.headers)).json()
         assert answer["id"] == number
         task: dict[str, Any] = answer["result"]
         return task
@@ -197,17 +258,16 @@ async def test_an_agent_that_went_away_is_offline_until_it_is_back(tmp_path: Pat
         folder.mkdir()
     with gateway(folders[0], upstream) as there:
         port = str(there.start().port)
-        backend = f'backend = {{ kind = "a2a", url = "{there.agent_url("acme/echo")}" }}'
-        config = CONFIG.replace('backend = { kind = "scripted" }', backend)
-        with gateway(folders[1], config) as hub:
-            url = hub.start().agent_url(seed.HANDLE)
-            async with http_client(headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+        with gateway(folders[1], CONFIG) as made:
+            there_at = f"url={there.agent_url('acme/echo')}"
+            hub = set_up(made.start(), "--backend", "a2a", there_at)
+            async with http_client(headers=hub.headers) as http:
 
                 async def ask() -> tuple[str, str]:
                     message = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
                     params = {"message": message}
                     body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
-                    task = (await http.post(url, json=body)).json()["result"]
+                    task = (await http.post(hub.url, json=body)).json()["result"]
                     return task["status"]["state"], task["history"][-1]["parts"][0]["text"]
 
                 assert await ask() == ("COMPLETED", "hi")
