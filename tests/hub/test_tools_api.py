@@ -240,6 +240,24 @@ async def test_wrong_requests_get_the_status_of_http(tmp_path: Path) -> None:
         assert (await world.post(ASK, headers={"Content-Type": "text/plain"})).status == 415
 
 
+async def test_two_credentials_are_none(tmp_path: Path) -> None:
+    async with tool_world(tmp_path) as world:
+        await world.lend()
+        scope = Http(path="/api/v1/tools/agent_call", body=b"{}").scope()
+        given = (b"authorization", f"Bearer {TOKEN}".encode())
+        scope["headers"] += [given, given, (b"content-type", b"application/json")]
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await world.gateway.application(scope, receive, send)
+        assert sent[0]["status"] == 401
+
+
 async def test_a_token_without_a_principal_may_not_call(tmp_path: Path) -> None:
     async with tool_world(tmp_path) as world:
         await world.lend(principal=None)

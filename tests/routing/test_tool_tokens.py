@@ -99,6 +99,7 @@ async def test_a_program_calls_in_the_name_and_the_session_of_its_turn() -> None
 async def test_a_token_ends_a_minute_after_its_turn() -> None:
     program = Program()
     async with running(program) as (world, token):
+        await world.clock.advance(10)
         program.may_end.set()
         await until(lambda: ended(world))
         await world.clock.advance(59.9)
@@ -225,6 +226,23 @@ async def test_a_token_of_an_earlier_turn_counts_again_in_a_later_one() -> None:
         program.token, program.may_end = Secret(token), asyncio.Event()
         assert await begun(world, program) == token
         assert (await use(world, token))["output"] == "found: the moon"
+
+
+async def test_every_node_that_shares_the_store_knows_a_token() -> None:
+    async with (
+        running(Program(), principal=BOB) as (world, token),
+        calling(
+            {"researcher": researcher}, store=world.store, clock=world.clock, node="other"
+        ) as other,
+    ):
+        tools = await other.routing.tool_tokens.find(token)
+        assert [each.name for each in tools.definitions] == [*BOTH]
+        answer = await use(other, token)
+        assert answer["output"] == "found: the moon"
+        (record,) = await world.calls()
+        assert record.call.session.scope == Scope("acme/caller", "", "bob")
+        await world.routing.sessions.end(record.call.session)
+        assert not await is_known(other, token)
 
 
 async def test_the_store_has_no_token_and_no_text_shows_one() -> None:

@@ -81,7 +81,8 @@ class ToolsApi:
             )
 
     async def _tools(self, request: Request) -> ProgramTools:
-        given = request.headers.get("authorization", "")
+        # Two credentials are none, whichever of them a proxy in front has checked.
+        given = ", ".join(request.headers.getlist("authorization"))
         if given[: len(_BEARER)].lower() != _BEARER:
             raise Unauthenticated(
                 "This address needs the token of a turn: send it as 'Authorization: Bearer TOKEN'"

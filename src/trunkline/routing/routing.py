@@ -90,7 +90,10 @@ class Routing:
         self.toolbox = Toolbox(calls=self.calls, polls=polls, plans=self.plans)
         self._answers = Answers(callees=callees, limits=limits, open_main=open_main)
         self.tool_tokens = TurnToolTokens(
-            actions=actions(self.toolbox), open_main=open_main, clock=clock
+            actions=actions(self.toolbox),
+            open_main=open_main,
+            clock=clock,
+            wake_in=self._wake_in,
         )
         self.sessions = SessionDirectory(
             callees=callees,

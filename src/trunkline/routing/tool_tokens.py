@@ -22,7 +22,13 @@ from msgspec import Struct
 
 from trunkline.background import BackgroundTasks
 from trunkline.config.secret import Secret
-from trunkline.model.errors import PermissionDenied, RecordConflict, StoreError, Unauthenticated
+from trunkline.model.errors import (
+    PermissionDenied,
+    RecordConflict,
+    StoreError,
+    TrunklineError,
+    Unauthenticated,
+)
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.call_path import CALL_PATH
 from trunkline.ports.clock import Clock
@@ -44,6 +50,8 @@ _RENEW_S: Final = 18.0
 _PREFIX: Final = "tl_tool_"
 _FORM: Final = re.compile(rf"{_PREFIX}[0-9a-f]{{40}}")
 _PAGE: Final = 100
+# Turns may end by the hundred.
+_WORKERS: Final = 16
 
 
 class _Lent(Struct, frozen=True, omit_defaults=True):
@@ -74,18 +82,21 @@ class TurnToolTokens:
         actions: Mapping[str, tuple[ToolDefinition, Action]],
         open_main: Callable[[], Awaitable[Store]],
         clock: Clock,
+        wake_in: Callable[[float], None],
         random_hex: Callable[[], str] = lambda: secrets.token_hex(20),
     ) -> None:
+        """`wake_in` has due work looked for in the main store after that many seconds."""
         self._actions = actions
         self._open_main = open_main
         self._clock = clock
+        self._wake_in = wake_in
         self._random_hex = random_hex
         # None where nothing listens, as in a trial of an agent.
         self.address: ToolAddress | None = None
         self._tasks = BackgroundTasks("tool tokens")
 
     def due_kinds(self) -> tuple[DueKind, ...]:
-        return (DueKind(name=TOOL_TOKEN, handle=_forget),)
+        return (DueKind(name=TOOL_TOKEN, handle=_forget, workers=_WORKERS),)
 
     @asynccontextmanager
     async def lend(
@@ -100,7 +111,7 @@ class TurnToolTokens:
         try:
             main = await self._open_main()
             await main.change(_put(key, body, calling.session))
-        except StoreError as error:
+        except TrunklineError as error:
             _log.error(
                 "a program gets no tools, because its token could not be stored",
                 extra={"agent": turn.agent, "reason": error.message},
@@ -114,6 +125,7 @@ class TurnToolTokens:
         finally:
             renewing.cancel()
             await self._write_again(main, key)
+            self._wake_in(OUTLIVES_TURN_S)
 
     async def find(self, token: str) -> "LentProgramTools":
         """Raises Unauthenticated and StoreError."""
@@ -121,9 +133,9 @@ class TurnToolTokens:
         if _FORM.fullmatch(token):
             main = await self._open_main()
             record = await main.record(_key(token))
-        # Due work has begun to delete a record with attempts.
-        is_over = record is None or record.attempts or (record.due_ms or 0) <= self._clock.now_ms()
-        if record is None or is_over:
+        # Due work deletes tokens that are over, by the clock of the store, which all nodes share.
+        # It has begun to delete a record with attempts.
+        if record is None or record.attempts:
             raise Unauthenticated(
                 "The token is not that of a turn under way: it ends a minute after its turn, and "
                 "with its session",
