@@ -265,3 +265,28 @@ async def test_the_kind_learns_of_what_its_handler_changed_once_that_is_committe
         assert told == []
         await w.clock.advance(3)
         assert told == [("a", 1, 2)]
+
+
+async def test_a_handler_that_met_another_state_runs_again_soon() -> None:
+    """Something else has changed what its changes expected; its own record is as it was."""
+    async with working() as w:
+        other = key("other")
+
+        async def handle(record: Record) -> Sequence[Change]:
+            found = await w.store.record(other)
+            w.times.append(w.clock.monotonic())
+            if len(w.times) == 1:
+                await w.store.change(Put(key=other))
+            version = 0 if found is None else found.version
+            return [Put(key=other, body=b"done", expected=version)]
+
+        w._handle = handle  # type: ignore[method-assign]
+        w.due._kinds["check.1"] = DueKind(name="check.1", handle=handle)
+        await w.store.change(Put(key=key("a"), due_in_ms=0))
+        w.due.wake()
+        await w.clock.advance(5)
+        assert len(w.times) == 2
+        found = await w.store.record(other)
+        assert found is not None
+        assert found.body == b"done"
+        assert await w.store.record(key("a")) is None

@@ -63,6 +63,9 @@ class Runtimes:
         # runtime that opens or closes may need the main store.
         self._changing: WeakValueDictionary[StoreSettings, asyncio.Lock] = WeakValueDictionary()
         self._is_open = False
+        # Set when all runtimes are open, or when that has failed; None before that begins.
+        self._opening: asyncio.Event | None = None
+        self._has_opened = False
         # Agents that leave, and agents that finish their turns after they were replaced.
         self.leaving = BackgroundTasks("leaving agents")
 
@@ -122,15 +125,18 @@ class Runtimes:
     async def open(self) -> None:
         """Open all runtimes, or none if one cannot be opened."""
         opened: list[Runtime] = []
+        self._opening = asyncio.Event()
         try:
             for runtime in self:
                 opened.append(runtime)
                 await runtime.open()
+            self._is_open = self._has_opened = True
         except BaseException:
             for runtime in reversed(opened):
                 await runtime.close()
             raise
-        self._is_open = True
+        finally:
+            self._opening.set()
 
     async def drain(self, *, grace_s: float) -> None:
         await self._stop_changes()
@@ -140,6 +146,7 @@ class Runtimes:
 
     async def close(self) -> None:
         await self._stop_changes()
+        self._has_opened = False
         for runtime in self:
             await runtime.close()
 
@@ -149,8 +156,14 @@ class Runtimes:
         await self.leaving.close()
 
     async def main_store(self) -> Store:
-        """The main store, open, also if no agent has its tasks there."""
-        runtime = await self.opened(self._main, adopting=lambda: "")
+        """The main store, open, also if no agent has its tasks there. Turns need it from their
+        begin, which may be while the gateway starts, to their end, which may be while it stops.
+        Raises StoreError or Unavailable."""
+        if self._opening is not None:
+            await self._opening.wait()
+        runtime = self.main if self._has_opened else None
+        if runtime is None:
+            runtime = await self.opened(self._main, adopting=lambda: "")
         return await runtime.main.open()
 
     def _wake_main(self) -> None:

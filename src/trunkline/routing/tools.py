@@ -4,6 +4,7 @@ Every way to a tool is made of its entry: `turn.call` of Python agents, the func
 HTTP, MCP and the command line.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -31,6 +32,10 @@ from trunkline.routing.tool_definitions import (
     POLL_DEFINITION,
 )
 
+_log = logging.getLogger("trunkline.routing")
+
+# The exact cause is for the operator: the messages of a store name files.
+NOT_NOW: Final = "the gateway cannot do that at the moment; try again later"
 # Gets the progress of a tool; each update holds all of it so far.
 OnUpdate: TypeAlias = Callable[[Any], None]
 
@@ -110,7 +115,9 @@ async def carried_out(
     except CallRefused as refused:
         return ToolResult(skill_calls.refusal(refused.code, refused.text), is_error=True)
     except (StoreError, Unavailable) as error:
-        return ToolResult(skill_calls.refusal("call_failed", error.message), is_error=True)
+        # An agent can react to it; an exception would end its turn.
+        _log.warning("a tool could not be used", extra={"reason": error.message})
+        return ToolResult(skill_calls.refusal("call_failed", NOT_NOW), is_error=True)
 
 
 class RoutingTool:

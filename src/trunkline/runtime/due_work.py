@@ -183,7 +183,7 @@ class DueWork:
         try:
             await self._store.change(*settled(record, changes))
         except RecordConflict:
-            _log.warning("due work came too late to count", extra=_named(record))
+            await self._try_again(record)
         except StoreError as error:
             _log.error(
                 "due work was not committed", extra={**_named(record), "reason": error.message}
@@ -191,6 +191,17 @@ class DueWork:
         else:
             if told is not None:
                 told(record, changes)
+
+    async def _try_again(self, record: Record) -> None:
+        """Handle a record again whose handler met another state than it expected."""
+        in_ms = round(retry_after_s(record.attempts) * 1000)
+        try:
+            await self._store.change(Defer(key=record.key, in_ms=in_ms, expected=record.version))
+        except RecordConflict:
+            # The record itself has changed, or another node has claimed it.
+            _log.warning("due work came too late to count", extra=_named(record))
+        except StoreError:
+            """The lease ends by itself."""
 
     def _after_failure(self, kind: DueKind, record: Record, error: Exception) -> Change:
         if record.attempts >= kind.max_attempts:

@@ -3,16 +3,18 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from tests.unit.stores.jsonfiles import names
 
 from trunkline.app.gateway import Gateway, build
+from trunkline.model.errors import Unavailable
 from trunkline.ports.records import Add, Group, Key
 from trunkline.ports.store import Store
 from trunkline.runtime.outbox import MARKER, OUTBOX
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import from_document
 from trunkline.stores.sqlite import SqliteStore
-from trunkline.testing import FakeClock
+from trunkline.testing import FakeClock, settle
 from trunkline.testing.stores.kit import create, must_put, opened, with_groups
 
 COUNT = Key("count.1", "", "tasks")
@@ -81,3 +83,29 @@ async def test_entries_wait_while_another_process_has_the_main_store(tmp_path: P
         assert await other.record(COUNT) is None
     await until_sent(store, clock)
     await made.runtimes.close()
+
+
+async def test_turns_have_the_main_store_while_the_gateway_starts_and_stops(
+    tmp_path: Path,
+) -> None:
+    """A turn may begin before all stores are open, and go on while no more agents come."""
+    made = gateway(tmp_path, FakeClock())
+    with pytest.raises(Unavailable):
+        await made.runtimes.main_store()
+    (runtime,) = made.runtimes
+    asked: list[asyncio.Future[Store]] = []
+
+    async def slowly() -> None:
+        asked.append(asyncio.ensure_future(made.runtimes.main_store()))  # noqa: TID251 - awaited
+        await settle()
+        assert not asked[0].done()
+        await runtime.store.open()
+
+    runtime.open = slowly  # type: ignore[method-assign]
+    await made.runtimes.open()
+    main = await asked[0]
+    await made.runtimes.drain(grace_s=0)
+    assert await made.runtimes.main_store() is main
+    await made.runtimes.close()
+    with pytest.raises(Unavailable):
+        await made.runtimes.main_store()
