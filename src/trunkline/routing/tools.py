@@ -117,7 +117,8 @@ async def carried_out(
     except (StoreError, Unavailable) as error:
         # An agent can react to it; an exception would end its turn.
         _log.warning("a tool could not be used", extra={"reason": error.message})
-        return ToolResult(skill_calls.refusal("call_failed", NOT_NOW), is_error=True)
+        text = error.message if isinstance(error, Unavailable) else NOT_NOW
+        return ToolResult(skill_calls.refusal("call_failed", text), is_error=True)
 
 
 class RoutingTool:
