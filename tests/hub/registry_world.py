@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from tests.bindings.asgi import Answer, Asgi, Http
@@ -93,6 +94,19 @@ class HubWorld:
                 body=body,
             )
         )
+
+
+def team(folder: Path, code: str, *names: str) -> dict[str, Any]:
+    """The table of the agents `acme/NAME`, which are Python functions of the code."""
+    target = folder / "team.py"
+    target.write_text(code)
+    return {
+        f"acme/{name}": {
+            "name": name,
+            "backend": {"kind": "python", "target": f"{target}:{name}"},
+        }
+        for name in names
+    }
 
 
 def rpc_body(method: str = "SendMessage", *, text: str = "hello") -> bytes:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.hub.audit_world import sound
-from tests.hub.registry_world import CALLERS, HubWorld, hub_world
+from tests.hub.registry_world import CALLERS, HubWorld, hub_world, team
 
 from trunkline.hub.audit_reading import AuditReader
 from trunkline.hub.audit_rows import Line
@@ -46,16 +46,9 @@ def erin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def agents(folder: Path, **researcher: Any) -> dict[str, Any]:
-    target = folder / "team.py"
-    target.write_text(CODE)
-    return {
-        f"acme/{name}": {
-            "name": name,
-            "backend": {"kind": "python", "target": f"{target}:{name}"},
-            **(researcher if name == "researcher" else {}),
-        }
-        for name in ("editor", "researcher")
-    }
+    found = team(folder, CODE, "editor", "researcher")
+    found["acme/researcher"] |= researcher
+    return found
 
 
 async def asked(world: HubWorld, text: str = "ask researcher", *, by: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.bindings.asgi import Asgi, Http
-from tests.hub.registry_world import HubWorld, hub_world
+from tests.hub.registry_world import HubWorld, hub_world, team
 
 from trunkline.app.gateway import build
 from trunkline.settings import from_document
@@ -32,15 +32,7 @@ async def researcher(turn):
 
 
 def agents(folder: Path) -> dict[str, Any]:
-    target = folder / "team.py"
-    target.write_text(CODE)
-    return {
-        f"acme/{name}": {
-            "name": name,
-            "backend": {"kind": "python", "target": f"{target}:{name}"},
-        }
-        for name in ("editor", "researcher")
-    }
+    return team(folder, CODE, "editor", "researcher")
 
 
 async def asked(world: HubWorld, text: str, *, by: str = "operator", agent: str = "editor") -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from tests.bindings.asgi import Answer, Asgi, Http
-from tests.hub.registry_world import CALLERS, made
+from tests.hub.registry_world import CALLERS, made, team
+from tests.routing.lent import TOKEN, lend
 from tests.routing.world import until
 
 from trunkline.app.gateway import Gateway, build
@@ -18,10 +19,7 @@ from trunkline.hub.audit_reading import AuditReader
 from trunkline.hub.tools_api import error_of
 from trunkline.model.errors import Conflict
 from trunkline.model.principal import ANONYMOUS, Principal
-from trunkline.ports.session_entries import SessionRef
-from trunkline.ports.store import Scope
-from trunkline.routing.callers import CallingTurn
-from trunkline.routing.tool_tokens import TOOL_TOKEN, _encode, _key, _Lent, _put
+from trunkline.routing.tool_tokens import TOOL_TOKEN
 from trunkline.settings import from_document
 from trunkline.testing import FakeClock
 
@@ -41,7 +39,6 @@ async def researcher(turn):
     else:
         yield {"output": "found: " + turn.text, "confidence": 0.9}
 """
-TOKEN = "tl_tool_" + "0123456789" * 4
 OPERATOR = CALLERS["operator"]
 
 
@@ -51,24 +48,9 @@ class ToolWorld:
         self.clock = clock
         self.http = Asgi(gateway.application)
 
-    async def lend(
-        self, *tools: str, principal: Principal | None = OPERATOR, isolated: bool = False
-    ) -> None:
-        """Write the token down, as a turn of the editor does."""
-        scope = Scope("acme/editor", "", "" if principal is None else principal.id)
-        session = SessionRef(scope, "c1")
-        turn = CallingTurn(
-            agent="acme/editor",
-            session=session,
-            session_key="agent:editor:a2a:c1",
-            task_id="t1",
-            principal=principal,
-            chain=(),
-            is_isolated=isolated,
-        )
+    async def lend(self, *tools: str, principal: Principal | None = OPERATOR) -> None:
         main = await self.gateway.runtimes.main_store()
-        named = tools or ("agent_call", "agent_poll")
-        await main.change(_put(_key(TOKEN), _encode(_Lent(turn, named)), session))
+        await lend(main, *tools, principal=principal)
 
     async def post(
         self,
@@ -87,16 +69,9 @@ class ToolWorld:
 
 
 def agents(folder: Path) -> dict[str, Any]:
-    target = folder / "team.py"
-    target.write_text(CODE)
-    return {
-        f"acme/{name}": {
-            "name": name,
-            "backend": {"kind": "python", "target": f"{target}:{name}"},
-            **({"skills": [{"id": "dig", "name": "Dig"}]} if name == "researcher" else {}),
-        }
-        for name in ("editor", "researcher")
-    }
+    found = team(folder, CODE, "editor", "researcher")
+    found["acme/researcher"]["skills"] = [{"id": "dig", "name": "Dig"}]
+    return found
 
 
 @asynccontextmanager
