@@ -38,6 +38,7 @@ from trunkline.settings.hub import HubSettings
 from trunkline.settings.hub_audit import HubAuditSettings
 from trunkline.settings.openclaw.profile import ProfileSettings
 from trunkline.settings.profiles import PRESETS
+from trunkline.settings.relay import RelaySettings
 from trunkline.settings.routing import RouteSettings, RoutingSettings
 from trunkline.settings.server import ServerSettings
 from trunkline.settings.stores import StoreSettings
@@ -87,6 +88,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ('[agents."OWNER/SLUG".limits]', AgentLimits),
     ("[targets.ALIAS]", TargetSettings),
     ("[remote]", RemoteSettings),
+    ("[relay]", RelaySettings),
     ("[hub]", HubSettings),
     ("[hub.jwt.NAME]", JwtIssuer),
     ("[hub.client_certificates]", ClientCertificates),

@@ -110,7 +110,9 @@ class Response:
             self.headers = {k.decode(): v.decode("latin-1") for k, v in message["headers"]}
             self._begun.set()
             return
-        self._chunks.put_nowait(message.get("body", b""))
+        # An empty piece is nothing on the wire.
+        if body := message.get("body", b""):
+            self._chunks.put_nowait(body)
 
 
 class Asgi:

@@ -197,7 +197,7 @@ async def test_a_host_that_stops_ends_what_it_has_begun(world: RelayWorld) -> No
     host = await world.attach(app)
     async with world.http.open(Get().http) as response:
         await settle()
-        draining = world.tasks.start(host.drain(), name="drain")
+        draining = world.tasks.start(host.drain(grace_s=30), name="drain")
         await settle()
         assert (await world.send(Get().http)).status == 503
         app.requests[0].say(b"data: 1\n\n", is_last=True)
@@ -359,6 +359,23 @@ async def test_a_host_takes_no_more_requests_than_it_says() -> None:
             answer = await world.send(Get().http)
             assert answer.status == 503
             assert "1 requests under way" in answer.json()["error"]["message"]
+
+
+async def test_one_caller_does_not_keep_the_others_out(
+    world: RelayWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trunkline.relay.requests.MAX_PER_CALLER", 1)
+    app = Scripted()
+    await world.attach(app)
+    async with world.http.open(Get().http):
+        answer = await world.send(Get().http)
+        assert answer.status == 429
+        assert answer.headers["retry-after"] == "5"
+        async with world.http.open(Get(token="reader-token").http) as other:
+            assert other.status == 200
+    await settle()
+    async with world.http.open(Get().http) as again:
+        assert again.status == 200
 
 
 async def test_an_application_that_fails_answers_500(world: RelayWorld) -> None:

@@ -1,5 +1,6 @@
 """Agent cards, and the addresses at which agents are served, made of the settings."""
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from msgspec import Struct
@@ -36,6 +37,13 @@ class Addresses(Struct, frozen=True, kw_only=True):
     jsonrpc: str
     # None: not served over HTTP+JSON.
     rest: str | None
+
+
+class Place(Struct, frozen=True):
+    """Where an agent is served, or reached."""
+
+    base_url: str
+    addresses: Addresses
 
 
 class UpstreamDescription(Struct, frozen=True, kw_only=True):
@@ -104,14 +112,16 @@ def agent_card(
     settings: AgentSettings,
     *,
     code: Described | None,
-    addresses: Addresses,
-    base_url: str,
+    places: Sequence[Place],
     access: Settings,
+    needs_token: bool = False,
 ) -> AgentCard:
-    """The card of an agent at `addresses`; `code` is the agent behind it."""
+    """The card of an agent that is reached at `places`, the preferred one first; `code` is the
+    agent behind it. `needs_token`: every caller needs a bearer token, whatever the gateway asks of
+    its own."""
     name = settings.name or (code.name if code is not None else handle)
     description = settings.description or (code.description if code is not None else name)
-    schemes, requirements = _security(access)
+    schemes, requirements = _BY_TOKEN if needs_token else _security(access)
     documentation = settings.documentation_url or (code.documentation_url if code else "")
     upstream = code if isinstance(code, UpstreamDescription) else None
     shape = card_shape(settings)
@@ -121,7 +131,7 @@ def agent_card(
     return AgentCard(
         name=name,
         description=description,
-        supported_interfaces=_interfaces(base_url, addresses, settings),
+        supported_interfaces=_interfaces(places, settings),
         provider=AgentProvider(**asdict(settings.provider))
         if settings.provider is not None
         else (upstream.provider if upstream is not None else None),
@@ -203,12 +213,12 @@ def _version(settings: AgentSettings, shape: Shape, code: Described | None) -> s
     return VERSION if shape.has_gateway_version else _DEFAULT_VERSION
 
 
-def _interfaces(
-    base_url: str, addresses: Addresses, settings: AgentSettings
-) -> tuple[AgentInterface, ...]:
-    served = [("JSONRPC", base_url + addresses.jsonrpc)]
-    if addresses.rest is not None:
-        served.append(("HTTP+JSON", base_url + addresses.rest))
+def _interfaces(places: Sequence[Place], settings: AgentSettings) -> tuple[AgentInterface, ...]:
+    served: list[tuple[str, str]] = []
+    for place in places:
+        served.append(("JSONRPC", place.base_url + place.addresses.jsonrpc))
+        if place.addresses.rest is not None:
+            served.append(("HTTP+JSON", place.base_url + place.addresses.rest))
     versions = dialects_for(settings.own_profile()).versions
     current = [
         AgentInterface(
@@ -227,13 +237,20 @@ def _interfaces(
     return (*current, *older)
 
 
+_BEARER: Final = SecurityScheme(http_auth_security_scheme=HttpAuthSecurityScheme(scheme="bearer"))
+_BY_TOKEN: Final = (
+    {"bearer": _BEARER},
+    (SecurityRequirement(schemes={"bearer": StringList()}),),
+)
+
+
 def _security(
     settings: Settings,
 ) -> tuple[dict[str, SecurityScheme], tuple[SecurityRequirement, ...]]:
     if not settings.auth.keys and settings.hub is None:
         return {}, ()
     schemes = {
-        "bearer": SecurityScheme(http_auth_security_scheme=HttpAuthSecurityScheme(scheme="bearer")),
+        "bearer": _BEARER,
         "apiKey": SecurityScheme(
             api_key_security_scheme=ApiKeySecurityScheme(location="header", name="X-API-Key")
         ),

@@ -1,7 +1,7 @@
 """`Endpoints`: the addresses and cards of agents, and the answers of agents that are out of
 service."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from trunkline.app.card_signer import CardSigner
 from trunkline.app.cards import (
     Described,
+    Place,
     addresses_of,
     agent_card,
     card_shape,
@@ -38,6 +39,9 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     base_url: str
     clock: Clock
     signer: CardSigner | None
+    # Where agents are reached through a relay, by their handles, and whether only there.
+    relayed: Mapping[str, Place] = {}
+    is_relayed_only: bool = False
 
     def of(
         self, agent: PublishedAgent, service: Service, code: Agent | None, *, is_default: bool
@@ -61,14 +65,19 @@ class Endpoints(Struct, frozen=True, kw_only=True):
         shape = card_shape(settings)
         if settings.card_style == HUB:
             shape = replace(shape, unstated=hub_card(self.settings, base_url).of)
-        for addresses in addresses_of(agent.handle, settings, is_default=is_default):
+        own = [
+            Place(base_url, addresses)
+            for addresses in addresses_of(agent.handle, settings, is_default=is_default)
+        ]
+        relayed = self.relayed.get(agent.handle)
+        for place in own if relayed is None else (*own, relayed):
             make_card = partial(
                 agent_card,
                 agent.handle,
                 settings,
-                addresses=addresses,
-                base_url=base_url,
+                places=self._places(own[0] if place is relayed else place, relayed),
                 access=self.settings,
+                needs_token=place is relayed,
             )
             card, extended = self._cards(make_card(code=described), settings)
             endpoint = Endpoint(
@@ -78,9 +87,9 @@ class Endpoints(Struct, frozen=True, kw_only=True):
                 limits=limits,
                 card=card,
                 extended_card=extended,
-                card_paths=addresses.card_paths,
-                jsonrpc_path=addresses.jsonrpc,
-                rest_path=addresses.rest,
+                card_paths=place.addresses.card_paths,
+                jsonrpc_path=place.addresses.jsonrpc,
+                rest_path=place.addresses.rest,
                 tenants=frozenset(settings.tenants),
                 shape=shape,
                 not_found=not_found and not_found(agent.account_id),
@@ -90,6 +99,12 @@ class Endpoints(Struct, frozen=True, kw_only=True):
                 renew = partial(self._renew, endpoint, settings, make_card)
                 agent.backend.card.watchers.append(renew)
             yield endpoint
+
+    def _places(self, direct: Place, relayed: Place | None) -> Sequence[Place]:
+        """The places on a card: the relay after the gateway's own, or instead of them."""
+        if relayed is None:
+            return (direct,)
+        return (relayed,) if self.is_relayed_only else (direct, relayed)
 
     def _renew(
         self,

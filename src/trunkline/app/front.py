@@ -13,7 +13,7 @@ from trunkline.app.endpoints import idle_addresses
 from trunkline.app.runtimes import Runtimes
 from trunkline.app.tools import mcp_endpoint
 from trunkline.model.principal import Principal
-from trunkline.ports.authenticator import Authenticator
+from trunkline.ports.authenticator import Authenticator, Headers
 from trunkline.ports.clock import Clock
 from trunkline.ports.figures import Figure, Labelled, Timed
 from trunkline.protocol.ai_catalog import PATH as CATALOG_PATH
@@ -59,10 +59,13 @@ class Front:
         catalog: AiCatalog,
         on_turned_away: OnTurnedAway | None = None,
         more_figures: Callable[[], Iterable[Figure | Labelled | Timed]] = tuple,
+        more_problems: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """`on_turned_away` learns of requests to agents that were refused for their credential.
-        `more_figures` are those of features, for `/metrics`."""
+        `more_figures` are those of features, for `/metrics`, and `more_problems` their reasons to
+        get no traffic, for `/readyz`."""
         self._more_figures = more_figures
+        self._more_problems = more_problems
         self._clock = clock
         self._runtimes = runtimes
         # Its public key has a page. Set again before `apply` if the key has changed.
@@ -119,9 +122,10 @@ class Front:
             more[MCP_PATH] = self.mcp
         if self.signer is not None:
             more[JWKS_PATH] = Response(self.signer.jwks(), media_type="application/jwk-set+json")
+        self._access_now = self._access(settings)
         return _Parts(
             a2a=A2AHandler(
-                access=self._access(settings),
+                access=self._access_now,
                 streams=self._streams,
                 metrics=self._metrics,
                 clock=self._clock,
@@ -129,7 +133,7 @@ class Front:
                 on_turned_away=self._on_turned_away,
             ),
             pages=build_pages(
-                problems=self._runtimes.problems,
+                problems=lambda: [*self._runtimes.problems(), *self._more_problems()],
                 metrics=self._metrics,
                 access=self._access_to_pages(settings),
                 version=VERSION,
@@ -140,10 +144,19 @@ class Front:
             idle=idle_addresses(settings),
         )
 
+    async def identify_caller(self, request: Request) -> Principal:
+        """The principal of a request to an agent. Raises Unauthenticated, PermissionDenied or
+        Unavailable."""
+        return await self._access_now.identify(request)
+
+    async def identify_key(self, headers: Headers) -> Principal | None:
+        """The principal of an API key or a token alone; None for headers without one."""
+        return await self._access_now.identify_key(headers)
+
     async def identify_if_stated(self, request: Request) -> Principal | None:
         """The principal of a request to an interface that also serves callers without a credential,
         which have none here. Raises Unauthenticated, PermissionDenied or Unavailable."""
-        return await self._access(self._settings).identify_if_stated(request)
+        return await self._access_now.identify_if_stated(request)
 
     async def identify(self, request: Request) -> Principal:
         """The principal of a request to what is not an agent. Raises Unauthenticated,

@@ -1,5 +1,6 @@
 """`Gateway`: the runtimes, and the ASGI application in front of them."""
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
@@ -16,6 +17,7 @@ from trunkline.app.endpoints import Endpoints
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
 from trunkline.app.openclaw_channel import Channel
+from trunkline.app.relay import Relaying
 from trunkline.app.routing import GatewayRouting
 from trunkline.app.runtimes import Runtimes
 from trunkline.clock import SystemClock
@@ -43,6 +45,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     channel: Channel
     routing: GatewayRouting
     hub: Hub | None
+    relaying: Relaying
 
     async def open(self) -> None:
         """Raises StoreError; nothing is open then."""
@@ -51,6 +54,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
             if self.hub is not None:
                 await self.hub.open(self.runtimes, self.settings)
             await self.routing.open()
+            self.relaying.start()
         except BaseException:
             await self.close()
             raise
@@ -67,9 +71,12 @@ class Gateway(Struct, frozen=True, kw_only=True):
         """Accept no more messages, and let turns finish for `grace_s`."""
         if self.mcp is not None:
             self.mcp.stop()
-        await self.runtimes.drain(grace_s=grace_s)
+        await asyncio.gather(
+            self.runtimes.drain(grace_s=grace_s), self.relaying.drain(grace_s=grace_s)
+        )
 
     async def close(self) -> None:
+        await self.relaying.close()
         await self.api.close()
         await self.directory.close()
         if self.hub is not None:
@@ -120,6 +127,7 @@ def build(
         hub = Hub(settings.hub, gateway=settings, base_url=base_url, clock=clock)
         authenticators = (*hub.authenticators, *authenticators)
         gate = hub.gate
+    relaying = Relaying(settings, clock=clock)
     routing = GatewayRouting(
         settings, clock=clock, on_audit=log_event if hub is None else hub.audit.agent_call
     )
@@ -154,18 +162,26 @@ def build(
         runtimes=runtimes,
         clock=clock,
         signer=signer,
-        authenticators=authenticators,
+        authenticators=(*authenticators, *relaying.authenticators),
         lifespan=lifespan,
         catalog=AiCatalog(lambda: directory.list(), lambda: directory.base_url),
         on_turned_away=None if hub is None else hub.audit.turned_away,
-        more_figures=routing.routing.counts.figures,
+        more_figures=lambda: [*routing.routing.counts.figures(), *relaying.figures()],
+        more_problems=relaying.problems,
     )
     if hub is not None or routing.may_have_calls(settings):
         # These need the main store, also if no agent of the configuration has its tasks there.
         _ = runtimes.at(settings.store, adopting=settings.adopting_agent(settings.store))
     directory = AgentDirectory(
         settings=settings,
-        endpoints=Endpoints(settings=settings, base_url=base_url, clock=clock, signer=signer),
+        endpoints=Endpoints(
+            settings=settings,
+            base_url=base_url,
+            clock=clock,
+            signer=signer,
+            relayed=relaying.places,
+            is_relayed_only=relaying.is_only_way,
+        ),
         runtimes=runtimes,
         application=front.application,
         clock=clock,
@@ -174,6 +190,7 @@ def build(
         lends_tools=routing.routing.tool_tokens,
     )
     routing.connect(directory, runtimes)
+    relaying.connect(front)
     for handle, agent in settings.agents.items():
         if not agent.unavailable:
             directory.prepare(handle, code.get(handle))
@@ -187,6 +204,7 @@ def build(
         channel=Channel(directory.accounts),
         routing=routing,
         hub=hub,
+        relaying=relaying,
     )
     return gateway
 

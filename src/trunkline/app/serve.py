@@ -33,6 +33,7 @@ from trunkline.server.mcp import PATH as MCP_PATH
 from trunkline.server.operator_channel import OperatorChannel, OperatorCommands
 from trunkline.server.shared import Shared
 from trunkline.settings import Settings
+from trunkline.settings.relay import AGENT_PATH
 from trunkline.settings.stores import operator_path, place_of
 
 # Number of new objects before a garbage collection, a few MB. Requests leave few cycles behind, and
@@ -57,6 +58,10 @@ class ServeInfo(Struct, frozen=True, kw_only=True):
     mcp_url: str
     # Protocol version to try it with.
     version: str
+    # Where other gateways attach their agents; empty for one that is no relay.
+    attach_url: str = ""
+    # The addresses of its agents at a relay.
+    relayed: tuple[str, ...] = ()
     # The token of the first operator of the hub, at the one start that makes it.
     admin_token: str = ""
 
@@ -198,8 +203,15 @@ def _info(gateway: Gateway, base_url: str, local_url: str) -> ServeInfo:
         ],
         auth=settings.auth_summary(),
         mcp_url=base_url + MCP_PATH if gateway.mcp is not None else "",
+        attach_url=_attach_url(base_url) if settings.server.relay else "",
+        relayed=gateway.relaying.urls,
         version=(tried.dialects.only or tried.dialects.default) if tried else Version.V1_0,
     )
+
+
+def _attach_url(base_url: str) -> str:
+    # http becomes ws, and https wss.
+    return f"ws{base_url.removeprefix('http')}{AGENT_PATH}"
 
 
 def _tune_garbage_collection() -> None:

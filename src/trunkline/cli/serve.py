@@ -105,7 +105,8 @@ def serve(
         return files.load(target=target, overrides=overrides)
 
     settings, notes = load()
-    if not settings.agents and not settings.remote.mcp and settings.hub is None:
+    has_more = settings.remote.mcp or settings.server.relay or settings.hub is not None
+    if not settings.agents and not has_more:
         raise ConfigError(
             f"{files.file}: there is nothing to serve: the file has agents to call, "
             "and none of its own. Add one:\n"
@@ -186,6 +187,10 @@ def screen(
         rows.append(("Agents" if i == 0 else "", "  ".join(cells).rstrip()))
     if more := len(started.agents) - len(shown):
         rows.append(("", f"and {more} more"))
+    for i, url in enumerate(started.relayed):
+        rows.append(("At relay" if i == 0 else "", url))
+    if started.attach_url:
+        rows.append(("Relay", f"gateways attach at {started.attach_url}"))
     if started.mcp_url:
         rows.append(("MCP", started.mcp_url))
     rows += [("Data", started.data), ("Access", started.auth)]

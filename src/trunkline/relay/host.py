@@ -25,7 +25,7 @@ from trunkline.protocol.relay.host_session import HostSession
 from trunkline.protocol.relay.reconnects import Reconnects
 from trunkline.protocol.relay.session import SessionSettings
 from trunkline.relay.carrier import Carrier, Socket
-from trunkline.relay.dialing import DialFailed, dial
+from trunkline.relay.dialing import DialFailed
 from trunkline.relay.exchanges import App, Exchange
 from trunkline.relay.relayed_callers import RelayedCallers, principal_of
 
@@ -47,8 +47,6 @@ class HostSettings(Struct, frozen=True, kw_only=True):
     # The handle of each agent here, by its name at the relay: tenant and id.
     agents: Mapping[str, str]
     session: SessionSettings = SessionSettings()
-    # How long a stop waits for requests under way.
-    drain_s: float = 30.0
 
     @property
     def relay(self) -> str:
@@ -65,7 +63,7 @@ class Host:
         callers: RelayedCallers,
         token: Callable[[], Awaitable[str]],
         clock: Clock,
-        dial: Callable[[str, str], Awaitable[Socket]] = dial,
+        dial: Callable[[str, str], Awaitable[Socket]],
         chance: Callable[[], float] = random.random,
     ) -> None:
         """`app` serves the requests. `token` is asked before each attempt, and when the last one is
@@ -99,11 +97,11 @@ class Host:
         self._tasks.spawn(self._tick(), name="tick")
         self._tasks.spawn(self._run(), name="keep a relay")
 
-    async def drain(self) -> None:
+    async def drain(self, *, grace_s: float) -> None:
         """Take no more requests, and wait until those under way have ended."""
         self._is_stopping = True
-        until = self._clock.monotonic() + self._settings.drain_s
-        self.session.drain(self._settings.drain_s, self._clock.monotonic())
+        until = self._clock.monotonic() + grace_s
+        self.session.drain(grace_s, self._clock.monotonic())
         self._carrier.flush()
         while self.session.is_connected and self._clock.monotonic() < until:
             await self._clock.sleep(_TICK_S)

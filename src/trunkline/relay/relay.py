@@ -89,6 +89,10 @@ class Relay:
     def sessions(self) -> int:
         return len(self._sessions)
 
+    @property
+    def requests(self) -> int:
+        return sum(len(attached.session.streams) for attached in self._sessions.values())
+
     def find(self, agent: str) -> Attached | None:
         """The session by which the agent can be reached."""
         lease = self._leases.find(agent)

@@ -3,7 +3,9 @@
 It reads no A2A: whatever a client sends below the address of an agent goes to the host as it is.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
@@ -38,6 +40,8 @@ Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
+# Half of what a host takes at once, unless it says less.
+MAX_PER_CALLER: Final = 128
 _RETRY_AFTER_S: Final = 5
 _STATUSES: Final = frozenset(map(int, HTTPStatus))
 _SAFE: Final = "/%:@!$&'()*+,;=~-._"
@@ -60,6 +64,8 @@ class RelayedRequests:
         self._tasks = tasks
         self._max_body_bytes = max_body_bytes
         self._wait_s = wait_s
+        # How many requests of each caller are under way.
+        self._under_way: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         address = address_of(scope["path"])
@@ -92,6 +98,35 @@ class RelayedRequests:
         body = await self._body(receive)
         if body is None:
             return
+        with self._counted(caller):
+            await self._exchange(scope, receive, send, address, caller, body)
+
+    @contextmanager
+    def _counted(self, caller: Caller) -> Iterator[None]:
+        """Raises TooManyRequests for a caller who would keep the others out."""
+        if self._under_way[caller.id] >= MAX_PER_CALLER:
+            raise TooManyRequests(
+                f"You have {MAX_PER_CALLER} requests under way at this relay; wait for some of "
+                "them to end",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+        self._under_way[caller.id] += 1
+        try:
+            yield
+        finally:
+            self._under_way[caller.id] -= 1
+            if not self._under_way[caller.id]:
+                del self._under_way[caller.id]
+
+    async def _exchange(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        address: Address,
+        caller: Caller,
+        body: bytes,
+    ) -> None:
         stream, rest_of_body = await self._open(scope, address, caller, body)
         watcher = self._tasks.start(
             _upload(receive, stream, rest_of_body), name="send a request to a host"

@@ -150,19 +150,24 @@ class Access:
         headers = request.headers
         if self._certificate_proxies is not None and not _CERTIFICATES.isdisjoint(headers):
             self._check_proxy(request)
-        has_key = b"authorization" in headers or b"x-api-key" in headers
-        if not (has_key or self._more):
-            return None
-        principal = self._known(headers) or await self._ask(headers)
-        if principal is None:
-            if has_key:
-                raise self._unknown(headers)
-            return None
-        # A browser sends cookies by itself, whichever page makes it send a request.
-        if not has_key:
+        principal = await self.identify_key(headers)
+        if principal is None and self._more:
+            principal = self._known(headers) or await self._ask(headers)
+            if principal is None:
+                return None
+            # A browser sends cookies by itself, whichever page makes it send a request.
             check_origin(request, self._page_hosts)
             if b"cookie" in headers:
                 _check_states_page(request)
+        return principal
+
+    async def identify_key(self, headers: Headers) -> Principal | None:
+        """The same for an API key or a token alone, which count wherever they come from."""
+        if b"authorization" not in headers and b"x-api-key" not in headers:
+            return None
+        principal = self._known(headers) or await self._ask(headers)
+        if principal is None:
+            raise self._unknown(headers)
         return principal
 
     def _check_proxy(self, request: Request) -> None:

@@ -10,6 +10,7 @@ from trunkline.model.errors import TrunklineError
 from trunkline.protocol import rest
 from trunkline.protocol.versions import Version
 from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request, Response
+from trunkline.server.memory_budget import MemoryBudget
 
 Message: TypeAlias = MutableMapping[str, Any]
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -23,13 +24,21 @@ class AsgiRequest(Request, kw_only=True):
 
     receive: Receive
     client: tuple[str, int] | None = None
+    # Of requests that come through no other server.
+    memory: MemoryBudget | None = None
+
+    @property
+    def budget(self) -> MemoryBudget | None:
+        return self.memory
 
     @property
     def peer(self) -> str:
         return "" if self.client is None else self.client[0]
 
     @classmethod
-    def of(cls, scope: Scope, receive: Receive) -> "AsgiRequest":
+    def of(
+        cls, scope: Scope, receive: Receive, *, memory: MemoryBudget | None = None
+    ) -> "AsgiRequest":
         lines = scope["headers"]
         headers = dict(lines)
         if len(headers) != len(lines):
@@ -49,6 +58,7 @@ class AsgiRequest(Request, kw_only=True):
             is_local=_is_local(scope.get("client")),
             receive=receive,
             client=scope.get("client"),
+            memory=memory,
         )
 
     async def piece(self) -> tuple[bytes, bool]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from trunkline.model.errors import InvalidRequest, PayloadTooLarge
 from trunkline.protocol.limits import query_fields
+from trunkline.server.memory_budget import SMALL_BYTES, MemoryBudget
 
 if TYPE_CHECKING:
     from trunkline.server.websocket import Upgrade
@@ -35,8 +36,10 @@ class Request(Struct, eq=False):
     headers: dict[bytes, bytes]
     # The id of the principal, once it is known.
     caller: str = ""
-    # The bytes of a large body that count as held, until its reader calls `release`.
+    # The bytes of a large body that count as held, until its reader calls `release`, and the caller
+    # by whom they count.
     held_bytes: int = 0
+    holder: str = ""
     # Whether it came over loopback. Our own server listens elsewhere only for callers with keys.
     is_local: bool = True
     # How to make a WebSocket of the request, if it asks for one and its path takes one.
@@ -80,15 +83,33 @@ class Request(Struct, eq=False):
                 return value
         return None
 
+    @property
+    def budget(self) -> MemoryBudget | None:
+        """What counts the bytes of bodies; None behind an ASGI server, which limits memory
+        itself."""
+        return None
+
     def hold(self, size: int) -> None:
         """Count `size` bytes of the body as held. Raises TooManyRequests or Unavailable where
         there is no room."""
-        # Behind an ASGI server, that server limits memory.
-        return
+        budget = self.budget
+        if budget is None or size <= SMALL_BYTES or size <= self.held_bytes:
+            return
+        # Hold the announced length, so that a body that was admitted once is admitted whole.
+        announced = self.headers.get(CONTENT_LENGTH, b"")
+        wanted = max(size, int(announced) if announced.isdigit() else 0)
+        budget.admit(self.caller, wanted - self.held_bytes)
+        budget.hold(self.caller, wanted - self.held_bytes)
+        self.holder = self.caller
+        self.held_bytes = wanted
 
     def release(self) -> None:
         """Release the bytes of the body, which is no longer needed."""
-        return
+        if self.held_bytes:
+            budget = self.budget
+            assert budget is not None
+            budget.release(self.holder, self.held_bytes)
+            self.held_bytes = 0
 
     def whole_body(self, *, limit: int) -> bytes | None:
         """The body, if it has come and is within the limit; None means to await `body`."""

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from trunkline.model.errors import RequestTimedOut
 from trunkline.server.flow_control import FlowControl
 from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request, Response
-from trunkline.server.memory_budget import MIN_RATE_BYTES, SMALL_BYTES
+from trunkline.server.memory_budget import MIN_RATE_BYTES, SMALL_BYTES, MemoryBudget
 
 # The connection buffers this much of a body that the handler does not read; then it stops reading.
 MAX_UNREAD_BYTES = 64 * 1024
@@ -23,7 +23,6 @@ class SocketRequest(Request, kw_only=True):
     is_http_1_0: bool = False
     # RFC 9110, 10.1.1: the client sends its body after a 100 (Continue).
     awaits_continue: bool = False
-    _holder: str = ""
     _body: bytes | bytearray = b""
     _is_over: bool = False
     _waiter: asyncio.Future[None] | None = None
@@ -98,20 +97,9 @@ class SocketRequest(Request, kw_only=True):
             self._is_late = True
             self.wake()
 
-    def hold(self, size: int) -> None:
-        if size <= SMALL_BYTES or size <= self.held_bytes:
-            return
-        # Hold the announced length, so that a body that was admitted once is admitted whole.
-        wanted = max(size, int(self.headers.get(CONTENT_LENGTH, 0)))
-        self.flow.budget.admit(self.caller, wanted - self.held_bytes)
-        self.flow.budget.hold(self.caller, wanted - self.held_bytes)
-        self._holder = self.caller
-        self.held_bytes = wanted
-
-    def release(self) -> None:
-        if self.held_bytes:
-            self.flow.budget.release(self._holder, self.held_bytes)
-            self.held_bytes = 0
+    @property
+    def budget(self) -> MemoryBudget:
+        return self.flow.budget
 
     async def disconnected(self) -> None:
         while not self.is_broken:

@@ -14,7 +14,7 @@ from trunkline.config.secret import Secret
 from trunkline.engine.access import is_unrestricted
 from trunkline.model.calls import Operation
 from trunkline.model.handles import HANDLE
-from trunkline.model.principal import EVERYTHING, OPERATOR, Grant, Principal
+from trunkline.model.principal import ATTACH, EVERYTHING, OPERATOR, Grant, Principal
 
 # Shorter keys can be guessed; 16 random characters hold 96 bits in base64.
 MIN_KEY_CHARS = 16
@@ -40,9 +40,16 @@ class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "owner, `*` for all), each with its operations by their names in A2A 1.0, such as "
             '`["SendMessage", "GetTask"]`, or `["*"]` for all. Everything else is denied, '
             "`/metrics` and `/mcp` included. "
-            "Absent: everything is allowed."
+            "Absent: everything is allowed, or nothing for a key with `attach`."
         ),
     ] = None
+    attach: Annotated[
+        tuple[str, ...],
+        doc(
+            "What a gateway with this key may attach to the relay (`server.relay`): "
+            '`"tenant/agent"`, or `"tenant/*"` for all agents of a tenant.'
+        ),
+    ] = ()
 
     def digest(self) -> str:
         """SHA-256 of the key, in lower-case hex."""
@@ -53,7 +60,7 @@ class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def granted(self) -> tuple[Grant, ...]:
         if self.grants is None:
-            return EVERYTHING
+            return () if self.attach else EVERYTHING
         return tuple(
             Grant(agent, None if ALL in operations else frozenset(operations))
             for agent, operations in self.grants.items()
@@ -97,13 +104,15 @@ class AuthSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def principals(self) -> dict[str, Principal]:
         """SHA-256 of each key in hex → the principal it stands for."""
-        return {key.digest(): _principal(name, key.granted()) for name, key in self.keys.items()}
+        return {key.digest(): _principal(name, key) for name, key in self.keys.items()}
 
 
-def _principal(name: str, grants: tuple[Grant, ...]) -> Principal:
-    principal = Principal(id=name, grants=grants, token=name)
+def _principal(name: str, key: ApiKey) -> Principal:
+    attach = tuple(f"{ATTACH}{agent}" for agent in key.attach)
+    principal = Principal(id=name, grants=key.granted(), token=name, roles=attach)
     # A key that may call everything may also manage everything.
-    return replace(principal, roles=(OPERATOR,)) if is_unrestricted(principal) else principal
+    is_operator = is_unrestricted(principal)
+    return replace(principal, roles=(OPERATOR, *attach)) if is_operator else principal
 
 
 def key_problems(keys: Mapping[str, ApiKey]) -> Iterator[Problem]:
@@ -144,6 +153,13 @@ def _key(name: str, key: ApiKey) -> Iterator[Problem]:
             "holds characters that cannot be sent in a header",
             "Use visible ASCII characters. Make one with: openssl rand -hex 24",
         )
+    for index, agent in enumerate(key.attach):
+        if not HANDLE.fullmatch(agent):
+            yield bad_value(
+                (*path, "attach", index),
+                "names no agent of a relay",
+                'Name one as "tenant/agent", or "tenant/*" for all agents of a tenant.',
+            )
     for agent, operations in (key.grants or {}).items():
         yield from _grant((*path, "grants", agent), agent, operations)
     if key.sha256 is not None and not SHA256.fullmatch(key.sha256.reveal()):

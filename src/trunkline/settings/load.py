@@ -149,7 +149,8 @@ def agent_from(handle: str, table: Document, *, among: Settings) -> AgentSetting
     """
     problems: list[Problem] = []
     decoded = _resolved(decode({"agents": {handle: dict(table)}}, problems=problems), Path.cwd())
-    alone = replace(among, agents=decoded.agents)
+    # Other tables may name other agents.
+    alone = replace(among, agents=decoded.agents, relay=None)
     problems += list(find_problems(alone, problems))
     if problems:
         raise InvalidSettings(problems, source="the agent")
@@ -228,8 +229,11 @@ def _resolved(settings: Settings, folder: Path) -> Settings:
     server = settings.server
     if server.card_key_path:
         server = replace(server, card_key_path=_absolute(server.card_key_path, folder))
+    relay = settings.relay
+    if relay is not None and relay.token_path:
+        relay = replace(relay, token_path=_absolute(relay.token_path, folder))
     store = _with_path(settings.store, folder)
-    return replace(settings, server=server, store=store, agents=agents, remote=remote)
+    return replace(settings, server=server, store=store, agents=agents, remote=remote, relay=relay)
 
 
 def _with_path(store: StoreSettings, folder: Path) -> StoreSettings:

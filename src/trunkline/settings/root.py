@@ -15,6 +15,7 @@ from trunkline.settings.agents import AgentSettings, handle_of, stands_for_many
 from trunkline.settings.auth import AuthSettings
 from trunkline.settings.cluster import ClusterSettings
 from trunkline.settings.hub import HubSettings
+from trunkline.settings.relay import RelaySettings
 from trunkline.settings.routing import RouteSettings, RoutingSettings
 from trunkline.settings.server import ServerSettings, is_loopback_host, is_loopback_url
 from trunkline.settings.stores import StoreSettings
@@ -59,6 +60,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hub: Annotated[
         HubSettings | None,
         doc("Agents that are published while the gateway runs, and credentials to call them."),
+    ] = None
+
+    relay: Annotated[
+        RelaySettings | None,
+        doc("The relay at which the agents of this gateway can be called."),
     ] = None
 
     network: Annotated[NetworkSettings, doc("Which addresses the gateway calls.")] = field(

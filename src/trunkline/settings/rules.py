@@ -21,6 +21,7 @@ from trunkline.settings.backends import KIND_NAMES
 from trunkline.settings.cluster import cluster_problems
 from trunkline.settings.hub_audit import hub_audit_problems
 from trunkline.settings.profiles import profile_problems
+from trunkline.settings.relay import relay_problems
 from trunkline.settings.root import Settings
 from trunkline.settings.routing import route_problems
 from trunkline.settings.server import is_loopback_host, is_loopback_url, server_problems
@@ -61,7 +62,8 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from _public_url_problems(settings)
     yield from key_problems(settings.auth.keys)
     yield from _access_problems(settings)
-    if not settings.agents and not settings.calls_others() and settings.hub is None:
+    is_for_others = settings.calls_others() or settings.server.relay
+    if not settings.agents and not is_for_others and settings.hub is None:
         yield Problem(
             ("agents",),
             "no agent is configured",
@@ -76,6 +78,7 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from address_problems(settings.agents, default=settings.default_agent())
     yield from store_problems(_stores(settings), principals=settings.auth.keys)
     yield from cluster_problems(settings.cluster)
+    yield from _relay_problems(settings)
     yield from _hub_problems(settings)
     yield from target_problems(settings.targets, settings.remote)
     targets = {alias: name for alias in settings.targets if (name := target_name(alias))}
@@ -138,6 +141,21 @@ def _access_problems(settings: Settings) -> Iterator[Problem]:
             "nobody could call, because no key is configured",
             f"To let callers in, {ADD_A_KEY}",
             reads=reads,
+        )
+
+
+def _relay_problems(settings: Settings) -> Iterator[Problem]:
+    if settings.relay is not None:
+        yield from relay_problems(
+            settings.relay, agents=settings.agents, default_agent=settings.default_agent()
+        )
+    if settings.server.relay and not any(key.attach for key in settings.auth.keys.values()):
+        yield bad_value(
+            ("server", "relay"),
+            "nobody may attach an agent, because no key allows it",
+            "Add a key for each gateway that attaches agents:\n    [auth.keys.laptop]\n"
+            '    key = "${LAPTOP_TOKEN}"\n    attach = ["tenant/agent"]',
+            reads=(("auth",),),
         )
 
 

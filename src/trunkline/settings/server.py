@@ -89,6 +89,14 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Literal["auto", "human", "json"],
         doc("Log format. `auto`: human on a terminal, JSON lines elsewhere."),
     ] = "auto"
+    relay: Annotated[
+        bool,
+        doc(
+            "Whether this gateway is a relay: other gateways attach their agents at `/agent`, and "
+            "callers reach them below `/t/TENANT/a2a/AGENT`. The keys `attach` of `[auth.keys]` "
+            "say who may attach what."
+        ),
+    ] = False
     log_requests: Annotated[bool, doc("Log one line for every HTTP request.")] = False
 
 

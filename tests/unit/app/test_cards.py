@@ -3,7 +3,14 @@ from typing import Any
 import pytest
 from tests.unit.settings.documents import KEY, agent, made
 
-from trunkline.app.cards import Addresses, addresses_of, agent_card, extended_card, input_modes
+from trunkline.app.cards import (
+    Addresses,
+    Place,
+    addresses_of,
+    agent_card,
+    extended_card,
+    input_modes,
+)
 from trunkline.backends.python import Agent
 from trunkline.model.card import AgentCard, AgentExtension, AgentSkill
 from trunkline.settings import Settings
@@ -40,8 +47,7 @@ def card(
         "acme/echo",
         settings.agents["acme/echo"],
         code=code,
-        addresses=at,
-        base_url="https://gateway.example/base",
+        places=[Place("https://gateway.example/base", at)],
         access=settings,
     )
 

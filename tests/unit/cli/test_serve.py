@@ -395,3 +395,17 @@ def test_a_file_with_targets_alone_cannot_be_served(tmp_path: Path) -> None:
         f"error: {file}: there is nothing to serve: the file has agents"
     )
     assert '[agents."demo/echo"]' in result.stderr
+
+
+def test_the_screen_says_where_agents_are_attached() -> None:
+    url = "https://relay.example/t/acme/a2a/helper"
+    lines = screen(serve_info(relayed=(url,), attach_url="ws://127.0.0.1:8642/agent")).splitlines()
+    assert f"At relay  {url}" in lines
+    assert "Relay     gateways attach at ws://127.0.0.1:8642/agent" in lines
+
+
+def test_a_relay_needs_nothing_to_serve(gateway: Gateway, tmp_path: Path) -> None:
+    file = tmp_path / "relay.toml"
+    key = 'key = "0123456789abcdef0123"'
+    file.write_text(f'[server]\nrelay = true\n[auth.keys.laptop]\n{key}\nattach = ["acme/*"]')
+    assert served(gateway, "--config", str(file)).agents == {}

@@ -7,7 +7,7 @@ import pytest
 from tests.runtime.loopback import Loopback
 from tests.runtime.world import World
 
-from trunkline.app.cards import addresses_of, agent_card, describe_upstream
+from trunkline.app.cards import Place, addresses_of, agent_card, describe_upstream
 from trunkline.backends.a2a.cards import LOOK_EVERY_S, UpstreamCard
 from trunkline.backends.a2a.doctor import check_a2a
 from trunkline.background import BackgroundTasks
@@ -33,8 +33,7 @@ def card_of(upstream: AgentCard | None, **table: Any) -> AgentCard:
         "acme/support",
         agent,
         code=None if upstream is None else describe_upstream(upstream),
-        addresses=addresses,
-        base_url="https://gateway.example",
+        places=[Place("https://gateway.example", addresses)],
         access=settings,
     )
 

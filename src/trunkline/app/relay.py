@@ -1,0 +1,209 @@
+"""`Relaying`: the relay that a gateway is for others, and the relay that it attaches its own agents
+to."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from trunkline.app.cards import Addresses, Place
+from trunkline.app.front import Front
+from trunkline.background import BackgroundTasks
+from trunkline.model.principal import Principal
+from trunkline.ports.authenticator import Authenticator
+from trunkline.ports.clock import Clock
+from trunkline.ports.figures import Figure
+from trunkline.protocol.relay.addresses import PREFIX, path_of
+from trunkline.relay import dialing
+from trunkline.relay.admission import Admission
+from trunkline.relay.host import Host, HostSettings, HostState
+from trunkline.relay.relay import Relay
+from trunkline.relay.relay import RelaySettings as Limits
+from trunkline.relay.relayed_callers import RelayedCallers
+from trunkline.relay.requests import RelayedRequests
+from trunkline.relay.sockets import HostSockets
+from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
+from trunkline.server.http import Disconnected
+from trunkline.settings import Settings
+from trunkline.settings.relay import AGENT_PATH, RelaySettings
+
+
+class Relaying:
+    """Made before the front, which takes its authenticators; `connect` comes after the front is
+    there."""
+
+    def __init__(self, settings: Settings, *, clock: Clock) -> None:
+        self._clock = clock
+        self._is_relay = settings.server.relay
+        self._max_body_bytes = settings.server.max_body_bytes
+        self._host: _OwnHost | None = None
+        if settings.relay is not None:
+            self._host = _OwnHost(settings.relay, gateway=settings, clock=clock)
+        self._relay: _OwnRelay | None = None
+
+    @property
+    def authenticators(self) -> tuple[Authenticator, ...]:
+        return () if self._host is None else (self._host.callers,)
+
+    @property
+    def places(self) -> Mapping[str, Place]:
+        """Where the agents can be called at a relay, by their handles."""
+        return {} if self._host is None else self._host.places
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The addresses of the agents at the relay."""
+        return tuple(f"{place.base_url}{place.addresses.jsonrpc}" for place in self.places.values())
+
+    @property
+    def is_only_way(self) -> bool:
+        """Whether cards name the relay alone."""
+        return self._host is not None and self._host.is_only_way
+
+    def connect(self, front: Front) -> None:
+        if self._host is not None:
+            self._host.connect(front)
+        if self._is_relay:
+            self._relay = _OwnRelay(front, clock=self._clock, max_body_bytes=self._max_body_bytes)
+
+    def start(self) -> None:
+        for part in self._parts:
+            part.start()
+
+    async def drain(self, *, grace_s: float) -> None:
+        """Take no more requests, and let those under way end."""
+        await asyncio.gather(*(part.drain(grace_s=grace_s) for part in self._parts))
+
+    async def close(self) -> None:
+        for part in self._parts:
+            await part.close()
+
+    def problems(self) -> list[str]:
+        """The reasons why the gateway gets no requests, for `/readyz`."""
+        return [] if self._host is None else self._host.problems()
+
+    def figures(self) -> Iterator[Figure]:
+        for part in self._parts:
+            yield from part.figures()
+
+    @property
+    def _parts(self) -> "list[_OwnRelay | _OwnHost]":
+        return [part for part in (self._relay, self._host) if part is not None]
+
+
+class _OwnRelay:
+    def __init__(self, front: Front, *, clock: Clock, max_body_bytes: int) -> None:
+        admission = Admission(front.identify_key, clock=clock)
+        self._front = front
+        self._tasks = BackgroundTasks("relayed requests")
+        self._relay = Relay(Limits(), admission=admission, clock=clock)
+        sockets = HostSockets(self._relay, admission=admission, clock=clock)
+        requests = RelayedRequests(
+            self._relay,
+            identify=self._identify,
+            tasks=self._tasks,
+            max_body_bytes=max_body_bytes,
+        )
+        front.application.mount(AGENT_PATH, sockets.mount)
+        front.application.mount(PREFIX, partial(serve_with, requests))
+
+    def start(self) -> None:
+        self._relay.start()
+
+    async def drain(self, *, grace_s: float) -> None:
+        await self._relay.drain(grace_s=grace_s)
+
+    async def close(self) -> None:
+        await self._relay.close()
+        await self._tasks.close()
+
+    def figures(self) -> Iterator[Figure]:
+        relay = self._relay
+        yield "trunkline_relay_agents", "Agents that are attached here.", relay.attached_agents
+        yield "trunkline_relay_sessions", "Sessions with gateways that attach.", relay.sessions
+        yield "trunkline_relay_requests", "Relayed requests under way.", relay.requests
+
+    async def _identify(self, scope: Scope, receive: Receive) -> Principal:
+        return await self._front.identify_caller(AsgiRequest.of(scope, receive))
+
+
+class _OwnHost:
+    def __init__(self, settings: RelaySettings, *, gateway: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._handles = settings.handles(gateway.default_agent())
+        self.callers = RelayedCallers()
+        self._host: Host | None = None
+        self._front: Front | None = None
+
+    @property
+    def places(self) -> Mapping[str, Place]:
+        return {
+            handle: Place(self._settings.base_url, _addresses(path_of(agent)))
+            for agent, handle in self._handles.items()
+        }
+
+    @property
+    def is_only_way(self) -> bool:
+        return self._settings.mode == "relay"
+
+    def connect(self, front: Front) -> None:
+        self._front = front
+        self._host = Host(
+            HostSettings(url=self._settings.url, agents=self._handles),
+            app=self._serve,
+            callers=self.callers,
+            token=self._token,
+            clock=self._clock,
+            dial=dialing.dial,
+        )
+
+    def start(self) -> None:
+        assert self._host is not None
+        self._host.start()
+
+    async def drain(self, *, grace_s: float) -> None:
+        assert self._host is not None
+        await self._host.drain(grace_s=grace_s)
+
+    async def close(self) -> None:
+        if self._host is not None:
+            await self._host.close()
+
+    def problems(self) -> list[str]:
+        # Where the gateway can be called directly as well, an outage of the relay is none of its
+        # own.
+        host = self._host
+        if host is None or not self.is_only_way or host.state is HostState.ATTACHED:
+            return []
+        return [f"not attached to the relay: {host.trouble or 'connecting'}"]
+
+    def figures(self) -> Iterator[Figure]:
+        attached = 0 if self._host is None else len(self._host.attached_agents)
+        yield "trunkline_relayed_agents", "Agents that the relay has a lease for.", attached
+
+    async def _token(self) -> str:
+        if self._settings.token is not None:
+            return self._settings.token.reveal()
+        try:
+            text = await asyncio.to_thread(Path(self._settings.token_path).read_text, "utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not a text"
+            raise dialing.DialFailed(f"relay.token_path cannot be read: {why}") from None
+        return text.strip()
+
+    async def _serve(self, scope: Any, receive: Receive, send: Send) -> None:
+        assert self._front is not None
+        request = AsgiRequest.of(scope, receive, memory=self._front.budget)
+        try:
+            await self._front.application.serve(request, AsgiResponse(send))
+        except Disconnected:
+            return
+        finally:
+            request.release()
+
+
+def _addresses(path: str) -> Addresses:
+    cards = ("/.well-known/agent-card.json", "/.well-known/agent.json", "/agent-card.json")
+    return Addresses(card_paths=tuple(f"{path}{card}" for card in cards), jsonrpc=path, rest=path)

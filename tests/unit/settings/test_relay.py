@@ -1,0 +1,131 @@
+"""The tables and keys of a relay, on both of its sides."""
+
+from typing import Any
+
+import pytest
+from tests.unit.settings.documents import KEY, agent, made, only, problems
+
+from trunkline.engine.access import is_unrestricted, may_attach
+from trunkline.model.principal import Grant, Principal
+from trunkline.settings import Settings
+
+RELAY = {
+    "url": "wss://relay.example/agent",
+    "tenant": "acme",
+    "agent_id": "helper",
+    "token": "a-token",
+}
+AGENTS = {"me/a": agent(default=True), "me/b": agent()}
+
+
+def with_relay(**keys: Any) -> dict[str, Any]:
+    table = {name: value for name, value in (RELAY | keys).items() if value is not None}
+    return {"agents": AGENTS, "relay": table}
+
+
+def host(**keys: Any) -> Settings:
+    return made(**with_relay(**keys))
+
+
+def test_one_name_is_for_the_default_agent() -> None:
+    relay = host().relay
+    assert relay is not None
+    assert relay.handles("me/a") == {"acme/helper": "me/a"}
+    assert relay.mode == "both"
+
+
+def test_names_may_be_for_several_agents() -> None:
+    relay = host(agent_id=None, agents={"one": "me/a", "two": "me/b"}).relay
+    assert relay is not None
+    assert relay.handles("me/a") == {"acme/one": "me/a", "acme/two": "me/b"}
+
+
+@pytest.mark.parametrize(
+    ("url", "base_url"),
+    [
+        ("wss://relay.example/agent", "https://relay.example"),
+        ("wss://relay.example/agent/", "https://relay.example"),
+        ("wss://relay.example:8443/base/agent", "https://relay.example:8443/base"),
+        ("ws://127.0.0.1:8642/agent", "http://127.0.0.1:8642"),
+        ("wss://relay.example", "https://relay.example"),
+    ],
+)
+def test_clients_reach_the_relay_where_hosts_do(url: str, base_url: str) -> None:
+    relay = host(url=url).relay
+    assert relay is not None
+    assert relay.base_url == base_url
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "what"),
+    [
+        ({"url": "https://relay.example/agent"}, "relay.url", "no address of a WebSocket"),
+        ({"url": "wss://"}, "relay.url", "no address of a WebSocket"),
+        ({"url": "wss://relay.example:x/agent"}, "relay.url", "no address of a WebSocket"),
+        ({"url": "wss://me@relay.example/agent"}, "relay.url", "a user"),
+        ({"url": "wss://relay.example/agent?token=x"}, "relay.url", "a query"),
+        ({"url": "ws://relay.example/agent"}, "relay.url", "unencrypted"),
+        ({"tenant": "a/b"}, "relay.tenant", "cannot be a tenant"),
+        ({"agent_id": "Helper!"}, "relay.agent_id", "cannot be the name"),
+        ({"agent_id": None, "agents": {"X": "me/a"}}, "relay.agents", "cannot be the name"),
+        ({"agents": {"x": "me/a"}}, "relay.agents", "not both"),
+        ({"agent_id": None}, "relay.agents", "needs agent_id or agents"),
+        ({"agent_id": None, "agents": {"x": "me/c"}}, "relay.agents.x", "no agent"),
+        ({"token": None}, "relay.token", "needs token or token_path"),
+        ({"token_path": "x"}, "relay.token", "not both"),
+        ({"token": ""}, "relay.token", "cannot be sent"),
+        ({"token": "a b"}, "relay.token", "cannot be sent"),
+        ({"mode": "direct"}, "relay.mode", ""),
+    ],
+)
+def test_what_is_wrong_is_named(keys: dict[str, Any], key: str, what: str) -> None:
+    problem = only(**with_relay(**keys))
+    assert problem.key == key
+    assert what in problem.what
+
+
+def test_the_default_agent_must_be_there() -> None:
+    agents = {"me/a": agent(), "me/b": agent()}
+    problem = only(agents=agents, relay=RELAY)
+    assert (problem.key, "there is none" in problem.what) == ("relay.agent_id", True)
+
+
+def test_the_agents_of_a_target_are_not_known_yet() -> None:
+    everything = {"me/*": {"backend": {"kind": "python", "target": "agents"}}}
+    relay = {**RELAY, "agents": {"x": "me/found-later"}}
+    del relay["agent_id"]
+    assert made(agents=everything, relay=relay).relay is not None
+
+
+# The relay itself.
+
+
+def test_a_relay_needs_no_agents_of_its_own() -> None:
+    keys = {"laptop": {"key": KEY, "attach": ["acme/*"]}}
+    assert made(agents={}, server={"relay": True}, auth={"keys": keys}).server.relay
+
+
+def test_a_relay_where_nobody_may_attach_is_none() -> None:
+    problem = only(server={"relay": True}, agents=AGENTS, auth={"keys": {"me": {"key": KEY}}})
+    assert problem.key == "server.relay"
+    assert "attach" in problem.remedy
+
+
+def test_a_key_that_attaches_calls_nothing_unless_it_has_grants() -> None:
+    keys = {
+        "laptop": {"key": KEY, "attach": ["acme/*"]},
+        "both": {"key": f"{KEY}2", "attach": ["acme/a"], "grants": {"acme/b": ["*"]}},
+    }
+    settings = made(agents=AGENTS, auth={"keys": keys})
+    laptop, both = settings.auth.principals().values()
+    assert laptop == Principal(id="laptop", token="laptop", roles=("attach:acme/*",))
+    assert may_attach(laptop, "acme/x")
+    assert not is_unrestricted(laptop)
+    assert both.grants == (Grant("acme/b"),)
+
+
+@pytest.mark.parametrize("pattern", ["acme", "acme/", "*", "acme/A", ""])
+def test_what_may_be_attached_is_a_handle(pattern: str) -> None:
+    found = problems(agents=AGENTS, auth={"keys": {"laptop": {"key": KEY, "attach": [pattern]}}})
+    assert len(found) == 1
+    assert found[0].startswith("auth.keys.laptop.attach[0]")
