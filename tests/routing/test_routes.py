@@ -163,3 +163,24 @@ def _true_when(happened: Any) -> Any:
         return happened()
 
     return ask
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_other_routes_hold_for_the_next_task(elsewhere: bool) -> None:
+    reviewer = Reviewer()
+    both = agents(reviewer)
+    other = {"writer": both.pop("writer")} if elsewhere else None
+    async with calling(both, elsewhere=other) as w:
+        for runtime in w.runtimes:
+            participants = runtime.registry.participants
+            assert participants is not None
+            # Without routes a new task asks nobody.
+            assert participants.watchers.of is None
+        await w.send("writer", "one", context="c1")
+        w.routing.take_over(follows("completed"))
+        await w.send("writer", "two", context="c1")
+        await until(_true_when(lambda: reviewer.asked))
+        w.routing.take_over(())
+        await w.send("writer", "three", context="c1")
+        await w.clock.advance(2)
+        assert [each["output"] for each in reviewer.asked] == ["a poem on two"]

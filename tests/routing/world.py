@@ -78,7 +78,7 @@ class CallWorld:
             ids=SequentialIds(f"{node}-call"),
             open_main=self._open_main,
             on_audit=self._heard,
-            routes=lambda: routes,
+            routes=routes,
         )
         own = MainStore.own(self.store, ids=ids)
         self.main = Runtime(

@@ -11,7 +11,6 @@ from trunkline.backends.programs.settings import ProgramSettings
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.clock import Uuid7Ids
 from trunkline.engine.agent_calls import CallLimits, CallPolicy
-from trunkline.engine.routes import Route
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 from trunkline.ports.tools import TurnTool
@@ -49,9 +48,6 @@ class GatewayCallees:
         own = self._settings.agents.get(handle)
         return _NO_CALLS if own is None else own.call_policy
 
-    def routes(self) -> Sequence[Route]:
-        return self._settings.route_list
-
     def limits(self) -> CallLimits:
         return self._settings.routing.limits
 
@@ -75,7 +71,7 @@ class GatewayRouting:
             ids=Uuid7Ids(),
             open_main=self._open_main,
             on_audit=on_audit,
-            routes=self._callees.routes,
+            routes=settings.route_list,
         )
 
     def limits(self) -> CallLimits:
@@ -90,9 +86,10 @@ class GatewayRouting:
         return (*self.routing.agents, *self._targets.agents)
 
     async def apply(self, settings: Settings) -> None:
-        """Take over the targets of other settings. Raises what a backend raises."""
+        """Take over the routes and the targets of other settings. Raises what a backend raises."""
         assert self._runtimes is not None
         await self._targets.apply(settings, self._runtimes)
+        self.routing.take_over(settings.route_list)
 
     async def open(self) -> None:
         """Continue the calls from before a restart, if there may be any. Raises StoreError."""

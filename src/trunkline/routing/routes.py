@@ -34,7 +34,7 @@ from trunkline.routing.polls import Polls
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.outbox import MainStore
-from trunkline.runtime.participants import Participant, Watchers
+from trunkline.runtime.participants import Participant, Watch, Watchers
 from trunkline.runtime.sessions import session_context
 
 _log = logging.getLogger("trunkline.routing")
@@ -65,32 +65,40 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Followed).decode
 
 
-class Routes(Struct, frozen=True, kw_only=True, eq=False):
-    """`routes` returns those of the configuration in force."""
-
-    routes: Callable[[], Sequence[Route]]
+class Routes(Struct, kw_only=True, eq=False):
+    # Those of the configuration in force; written by `take_over` alone.
+    routes: Sequence[Route] = ()
     callees: Callees
     calls: Calls
     polls: Polls
     open_main: Callable[[], Awaitable[Store]]
     clock: Clock
+    # Of each store, with what they are while there are routes.
+    _watching: list[tuple[Watchers, Watch]] = []
 
     def watchers(self, main: MainStore, wake: Callable[[], None]) -> Watchers:
         """The participants of the tasks of one store. `main` is its way to the main store."""
 
-        def watchers_of(live: LiveTask) -> tuple[Participant, ...]:
-            routes = self.routes()
-            found = routes_of(routes, live.scope.agent) if routes else ()
+        def of(live: LiveTask) -> tuple[Participant, ...]:
+            found = routes_of(self.routes, live.scope.agent)
             return (RouteWatch(found, main, wake),) if found else ()
 
-        return watchers_of
+        watchers = Watchers(of if self.routes else None)
+        self._watching.append((watchers, of))
+        return watchers
+
+    def take_over(self, routes: Sequence[Route]) -> None:
+        """Follow these routes from now on. Tasks that have begun go on with those they have."""
+        self.routes = routes
+        for watchers, of in self._watching:
+            watchers.of = of if routes else None
 
     def due_kinds(self) -> tuple[DueKind, ...]:
         return (DueKind(name=ROUTE, handle=self._take, workers=_WORKERS),)
 
     async def _take(self, due: Record) -> Sequence[Change]:
         followed = _decode(due.body)
-        route = next((each for each in self.routes() if each.name == followed.route), None)
+        route = next((each for each in self.routes if each.name == followed.route), None)
         source = self.callees.callee(followed.scope.agent)
         if route is None or source is None:
             return ()

@@ -53,9 +53,8 @@ class Routing:
         ids: Ids,
         open_main: Callable[[], Awaitable[Store]],
         on_audit: OnAudit = log_event,
-        routes: Callable[[], Sequence[Route]] = tuple,
+        routes: Sequence[Route] = (),
     ) -> None:
-        """`routes` returns those of the configuration in force."""
         self._clock = clock
         self._numbers = numbers()
         self._main: Runtime | None = None
@@ -130,6 +129,10 @@ class Routing:
     def agents(self) -> Sequence[PublishedAgent]:
         """The agents of routing itself, which the runtime of the main store publishes."""
         return self.plans.agents
+
+    def take_over(self, routes: Sequence[Route]) -> None:
+        """Follow these routes from now on."""
+        self._routes.take_over(routes)
 
     def watchers(self, main: MainStore) -> Watchers:
         """The participants that tasks of one store have for their routes."""

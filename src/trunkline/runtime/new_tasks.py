@@ -88,8 +88,8 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
             history=(message,) if said is None else (message, said),
         )
         participants = self.registry.participants
-        if participants is not None and participants.watchers is not None:
-            live.participants += participants.watchers(live)
+        if participants is not None and participants.watchers.of is not None:
+            live.participants += participants.watchers.of(live)
         if run.joins is not None:
             self.registry.join(live, run.joins)
         options = run.options

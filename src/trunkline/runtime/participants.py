@@ -55,8 +55,15 @@ NEW: Final = 0
 # Makes the participants of a task from the records of a kind: of one that is new, or of all that
 # the store has.
 Rejoin: TypeAlias = Callable[["LiveTask", Sequence[Record]], Sequence[Participant]]
-# The participants that a task has without a record, for as long as it has not ended.
-Watchers: TypeAlias = Callable[["LiveTask"], tuple[Participant, ...]]
+
+
+# Makes the participants that a task has without a record, for as long as it has not ended.
+Watch: TypeAlias = Callable[["LiveTask"], tuple[Participant, ...]]
+
+
+class Watchers(Struct, eq=False):
+    # None while no task has any, so that a task costs no call.
+    of: Watch | None = None
 
 
 class Participants(Struct, frozen=True, kw_only=True, eq=False):
@@ -64,7 +71,7 @@ class Participants(Struct, frozen=True, kw_only=True, eq=False):
 
     store: Store
     kinds: Mapping[str, Rejoin]
-    watchers: Watchers | None = None
+    watchers: Watchers
 
     async def rejoin(self, live: "LiveTask") -> None:
         """Attach the participants of a task that has just come into memory. Raises StoreError."""
@@ -83,8 +90,8 @@ class Participants(Struct, frozen=True, kw_only=True, eq=False):
                     for each in self.kinds[kind](live, records)
                 ]
             )
-            if self.watchers is not None:
-                live.participants += self.watchers(live)
+            if self.watchers.of is not None:
+                live.participants += self.watchers.of(live)
 
     def join(self, live: "LiveTask", record: TaskRecord) -> Group:
         """Attach the participants of a record that is new. Returns what keeps the record with the

@@ -103,7 +103,7 @@ class Runtime:
         registry = self.registry = Registry(
             store=store,
             journal=journal,
-            participants=Participants(store=store, kinds=rejoins, watchers=watchers)
+            participants=Participants(store=store, kinds=rejoins, watchers=watchers or Watchers())
             if rejoins or watchers is not None
             else None,
         )
