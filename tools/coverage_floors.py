@@ -22,6 +22,7 @@ FLOORS = {
     "backends": 83,
     "cli": 78,
     "ports": 100,
+    "relay": 91,
     "remote": 66,
     "runtime": 96,
     "server": 69,
@@ -29,7 +30,10 @@ FLOORS = {
     "stores": 95,
     "testing": 85,
 }
-IN_PROCESS = ("unit", "contract", "runtime", "cluster", "postgres")
+IN_PROCESS = (
+    *("unit", "contract", "runtime", "cluster", "postgres"),
+    *("relay/test_gateways.py", "relay/test_relay.py"),
+)
 
 
 def check(jobs: int, arguments: list[str]) -> str:
