@@ -30,10 +30,7 @@ FLOORS = {
     "stores": 95,
     "testing": 85,
 }
-IN_PROCESS = (
-    *("unit", "contract", "runtime", "cluster", "postgres"),
-    *("relay/test_gateways.py", "relay/test_relay.py"),
-)
+IN_PROCESS = ("unit", "contract", "runtime", "cluster", "postgres", "relay")
 
 
 def check(jobs: int, arguments: list[str]) -> str:
