@@ -23,6 +23,7 @@ ERRORS: Final[Mapping[int, str]] = {
     415: "The body has another media type.",
     429: "There were too many requests; try again after `Retry-After` seconds.",
     500: "The gateway is at fault.",
+    502: "The connection to the agent was lost while it worked.",
     503: "The gateway cannot serve this at the moment; try again after `Retry-After` seconds.",
 }
 
