@@ -127,6 +127,8 @@ class OperatorChannel:
                 raise OSError(f"process {before.pid} takes the commands of this folder")
             if before is not None:
                 operator_credential.remove(path, before)
+        # A gateway that only relays has no store, which would have made the folder.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         credential = operator_credential.new_credential(path)
         listening = _bound(credential.socket)
         try:

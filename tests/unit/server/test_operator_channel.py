@@ -63,6 +63,14 @@ async def raw(store: StoreSettings, data: bytes) -> bytes:
     return answer
 
 
+async def test_a_gateway_without_a_store_makes_its_data_folder(tmp_path: Path) -> None:
+    store = StoreSettings(path=str(tmp_path / "new" / "t.db"))
+    async with gateway(store) as commands:
+        commands.add("repeat", repeated)
+        assert await call(store, "repeat", text="hello") == {"text": "hello"}
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
 async def test_a_command_reaches_the_gateway_and_its_result_comes_back(
     store: StoreSettings,
 ) -> None:
