@@ -336,7 +336,8 @@ async def test_a_gateway_without_a_place_for_the_file_runs_without_commands(
     async with gateway(StoreSettings(kind="memory")):
         pass
     assert caplog.text == ""
-    async with gateway(StoreSettings(path=str(tmp_path / "missing" / "t.db"))):
+    (tmp_path / "file").touch()
+    async with gateway(StoreSettings(path=str(tmp_path / "file" / "t.db"))):
         pass
     assert "operator commands do not reach this gateway" in caplog.text
 
