@@ -35,5 +35,5 @@ def test_a_secret_can_be_used() -> None:
 
 def test_settings_are_shown_without_secrets() -> None:
     document = effective(made(auth={"keys": {"ci": {"key": KEY}}}))
-    assert document["auth"]["keys"] == {"ci": {"key": "***"}}
+    assert document["auth"]["keys"] == {"ci": {"key": "***", "attach": []}}
     assert KEY not in json.dumps(document) + to_toml(document)
