@@ -85,6 +85,11 @@ class Process:
         text = self._log.read_text(errors="replace")
         return " | ".join(text.strip().splitlines()[-lines:])
 
+    def kill(self) -> None:
+        """End this child without warning."""
+        self._child.kill()
+        self._child.wait()
+
     def stop(self) -> None:
         """End this child and no other; harmless when it has already ended."""
         for number in (signal.SIGTERM, signal.SIGKILL):

@@ -80,6 +80,8 @@ class CallRecord(Struct, frozen=True, omit_defaults=True):
     call: RoutedCall
     task_id: str
     state: CallState = "pending"
+    # Whether the called agent has another store, from which the call came here later.
+    is_from_elsewhere: bool = False
     # What was delivered, as JSON.
     payload: Raw = Raw()
     ended_ms: int = 0
@@ -132,10 +134,11 @@ def watch_of(call: RoutedCall) -> TaskRecord:
     return TaskRecord(WATCH, call.id, _encode(call))
 
 
-def put_pending(call: RoutedCall, task_id: str) -> Put:
+def put_pending(call: RoutedCall, task_id: str, *, is_from_elsewhere: bool) -> Put:
+    record = CallRecord(call, task_id, is_from_elsewhere=is_from_elsewhere)
     return Put(
         key=call_key(call.id),
-        body=_encode(CallRecord(call, task_id)),
+        body=_encode(record),
         due_in_ms=call.timeout_ms,
         tags=(*_tags(call, task_id), PENDING_TAG),
         expected=0,
@@ -154,7 +157,7 @@ def put_ended(
     """`expected` is the version of the pending call; 0 if the call ends with its first commit."""
     return Put(
         key=call_key(call.id),
-        body=_encode(CallRecord(call, task_id, state, Raw(payload), at_ms)),
+        body=_encode(CallRecord(call, task_id, state, payload=Raw(payload), ended_ms=at_ms)),
         due_in_ms=call.kept_ms,
         tags=_tags(call, task_id),
         expected=expected,

@@ -129,8 +129,9 @@ class CallWatch:
         return (self._pending(live), group) if is_new else (group,)
 
     def _pending(self, live: LiveTask) -> Group:
-        pending = put_pending(self._call, live.task_id)
-        return Group(self._watches.main.changes(self._call.id, pending))
+        main = self._watches.main
+        pending = put_pending(self._call, live.task_id, is_from_elsewhere=not main.has_tasks)
+        return Group(main.changes(self._call.id, pending))
 
     def committed(
         self,

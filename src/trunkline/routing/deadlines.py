@@ -17,6 +17,7 @@ from trunkline.routing.call_records import (
     CALL,
     END,
     PENDING_TAG,
+    CallRecord,
     CallState,
     RoutedCall,
     call_key,
@@ -28,7 +29,8 @@ from trunkline.runtime.due_work import Committed, DueKind, Handler
 
 _log = logging.getLogger("trunkline.routing")
 
-_WORKERS: Final = 32
+# Calls that were made at once time out at once, and each handler only makes one change.
+_WORKERS: Final = 256
 _PAGE: Final = 200
 
 
@@ -74,7 +76,7 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
         if record.state != "pending":
             # Its outcome was kept for as long as was promised.
             return ()
-        return await self._ends(record.call, record.task_id, None, due.version)
+        return await self._ends(record, None, due.version)
 
     def _timed_out(self, due: Record, changes: Sequence[Change]) -> None:
         state = _state_in(changes)
@@ -88,7 +90,8 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
         end = decode_end(due.body)
         main = await self.open_main()
         stored = await main.record(call_key(end.call.id))
-        if stored is None or decode_record(stored.body).state != "pending":
+        record = None if stored is None else decode_record(stored.body)
+        if stored is None or record is None or record.state != "pending":
             self.news.late()
             return ()
         outcome = end.outcome or await self.outcome_from_task(end.call, end.task_id)
@@ -96,7 +99,7 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
             outcome = CallOutcome("error", code="task_gone", text="The task is not kept any more.")
         if outcome.is_crash and end.call.on_crash == "wait_for_timeout":
             return ()
-        return await self._ends(end.call, end.task_id, outcome, stored.version)
+        return await self._ends(record, outcome, stored.version)
 
     def _ended(self, due: Record, changes: Sequence[Change]) -> None:
         state = _state_in(changes)
@@ -106,12 +109,13 @@ class CallEnds(Struct, frozen=True, kw_only=True, eq=False):
             self.news.ended(end.call, state, took_s=took_s)
 
     async def _ends(
-        self, call: RoutedCall, task_id: str, outcome: CallOutcome | None, version: int
+        self, record: CallRecord, outcome: CallOutcome | None, version: int
     ) -> Sequence[Change]:
         """The changes that end a pending call: with the outcome, or with its timeout."""
+        call, task_id = record.call, record.task_id
         at_ms = self.clock.now_ms()
-        if await self.session_ended_ms(call) > call.begun_ms:
-            # The call was on its way to the main store when its session was ended.
+        # A call on its way to the main store is not seen when its session is ended.
+        if record.is_from_elsewhere and await self.session_ended_ms(call) > call.begun_ms:
             return (discards(call, task_id, at_ms=at_ms, expected=version),)
         number = self.next_number()
         if outcome is None:

@@ -266,24 +266,28 @@ class RecordWriter:
         self._db.execute(SQL["defer_scope"], {**place, "now": now_ms, "until": now_ms + in_ms})
 
     def _delete(self, key: Key, row: _Row) -> None:
-        self._delete_tags(key, row)
+        self._change_tags(key, row, ())
         if row.version:
             self._db.execute(SQL["delete_record"], (row.number,))
 
-    def _delete_tags(self, key: Key, row: _Row) -> None:
-        for tag in tags_of(row.tags):
-            self._db.execute(SQL["delete_tag"], (key.kind, tag, key.scope, key.id))
+    def _change_tags(self, key: Key, row: _Row, tags: Sequence[str]) -> None:
+        """Give the record these tags. Most changes of a record keep most of them."""
+        before = tags_of(row.tags)
+        for tag in before:
+            if tag not in tags:
+                self._db.execute(SQL["delete_tag"], (key.kind, tag, key.scope, key.id))
+        for tag in tags:
+            if tag not in before:
+                self._db.execute(SQL["insert_tag"], (key.kind, tag, key.scope, key.id))
 
     def _put(self, put: Put, row: _Row, due_ms: int | None, task: _Task) -> None:
         key, tags = put.key, tags_text(put.tags)
-        self._delete_tags(key, row)
         if row.version:
             values = (row.version + 1, due_ms, task, tags, put.body, row.number)
             self._db.execute(SQL["update_record"], values)
         else:
             self._insert(key, 0, due_ms, task, tags, put.body)
-        for tag in put.tags:
-            self._db.execute(SQL["insert_tag"], (key.kind, tag, key.scope, key.id))
+        self._change_tags(key, row, put.tags)
 
     def _insert(self, key: Key, *values: Any) -> None:
         self._db.execute(SQL["insert_record"], (key.kind, key.scope, key.id, *values))
