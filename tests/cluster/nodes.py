@@ -1,7 +1,7 @@
 """Several runtimes on one shared store, each with a scripted agent."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,8 +20,11 @@ class Nodes:
         *,
         store: SharedStore | None = None,
         clock: FakeClock | None = None,
+        make: Callable[..., World] = World,
         **options: Any,
     ) -> None:
+        """`make` makes the runtime of a node."""
+        self._make = make
         self.clock = clock or FakeClock()
         self.store = store or SharedStore(self.clock)
         self.options = options
@@ -33,7 +36,7 @@ class Nodes:
     def add(self, node: Node | None = None, **options: Any) -> World:
         node = node or self.store.node()
         number = len(self.worlds)
-        world = World(
+        world = self._make(
             store=node, clock=self.clock, cluster=node, node=f"n{number}", **self.options, **options
         )
         self.nodes.append(node)

@@ -19,8 +19,12 @@ PATIENCE_S = 20
 
 
 class PostgresCluster:
-    def __init__(self, url: str, *, times: Times = OFTEN, **options: Any) -> None:
+    def __init__(
+        self, url: str, *, times: Times = OFTEN, make: Callable[..., World] = World, **options: Any
+    ) -> None:
+        """`make` makes the runtime of a node."""
         self.url = url
+        self._make = make
         self.times = times
         self.options = options
         self.nodes: list[PostgresNode] = []
@@ -30,7 +34,7 @@ class PostgresCluster:
     async def add(self, url: str = "", **options: Any) -> World:
         node = PostgresNode(url or self.url, times=self.times)
         options.setdefault("clock", cast("FakeClock", SystemClock()))
-        world = World(
+        world = self._make(
             store=cast("Store", node.store),
             cluster=node.cluster,
             node=f"n{len(self.worlds)}",

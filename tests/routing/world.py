@@ -244,6 +244,8 @@ class CallWorld:
             await runtime.runs.tasks.close()
             await runtime.due.close(grace_s=0)
             await runtime._housekeeping.close()
+            if runtime._membership is not None:
+                await runtime._membership.vanish()
         await self.routing.close()
 
     async def close(self) -> None:
