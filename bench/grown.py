@@ -28,13 +28,14 @@ REQUESTS = 10_000
 LIMIT_S = 10
 AT_A_TIME = 32
 
-# A copy of the latest task, with its journal and its snapshot, as often as is asked for.
+# A copy of the latest task, with its journal and its snapshot, as often as is asked for: a million
+# of the last 28 hours, because the gateway keeps ended tasks for seven days.
 FILL = """
 WITH one AS (SELECT * FROM tasks ORDER BY key DESC LIMIT 1), made AS (
     INSERT INTO tasks (key, id, scope, context, created_ms, status_ms, last_seq, state)
     SELECT task_key(), 'filled-' || i, one.scope,
         CASE WHEN %(contexts)s = 'one' THEN 'filled' ELSE 'filled-' || i END,
-        one.created_ms - 1000 * i, one.status_ms - 1000 * i, one.last_seq, one.state
+        one.created_ms - 100 * i, one.status_ms - 100 * i, one.last_seq, one.state
     FROM one, generate_series(1, %(tasks)s) AS i
     RETURNING key, scope, state
 ), journals AS (
