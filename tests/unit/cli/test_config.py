@@ -93,7 +93,7 @@ def test_show_masks_secrets(good: Path) -> None:
     assert result.exit_code == 0
     assert KEY not in result.stdout
     shown = tomllib.loads(result.stdout)
-    assert shown["auth"]["keys"]["ci"] == {"key": "***"}
+    assert shown["auth"]["keys"]["ci"] == {"key": "***", "attach": []}
     assert shown["server"]["port"] == 8642
     assert shown["store"]["path"] == str(good.parent / "x.db")
     same = run(app, ["config", "show", str(good), "-o", "json"])
