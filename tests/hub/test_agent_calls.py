@@ -159,3 +159,15 @@ async def test_the_calls_of_an_agent_that_is_deleted_are_discarded(tmp_path: Pat
         answer = await world.call("DELETE", f"/agents/{created['id']}")
         assert answer.status in (200, 204)
         assert counts.ended["discarded"] == 1
+
+
+async def test_a_call_takes_the_claim_of_the_called_agent(tmp_path: Path) -> None:
+    """It works for one caller at a time, whoever asks in the name of whom."""
+    async with hub_world(agents=agents(tmp_path, limits={"claim": True}, busy="fail")) as world:
+        backend = {"kind": "python", "target": f"{tmp_path / 'team.py'}:asker"}
+        await world.create(slug="asker", backend=backend)
+        await world.ask("acme/asker", "ask", by="operator")
+        other = await asked(world, by="acme")
+        assert (other["status"], other["error"]["code"]) == ("error", "busy")
+        counts = world.gateway.routing.routing.counts
+        assert dict(counts.ended) == {"error": 1}

@@ -7,6 +7,7 @@ from tests.routing.world import CallWorld, calling, until
 
 from trunkline.backends.python import Turn
 from trunkline.engine.agent_calls import CallLimits, OnCrash
+from trunkline.model.profile import Profile
 from trunkline.model.values import text_of
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock
@@ -123,3 +124,40 @@ async def test_a_call_on_its_way_to_the_main_store_keeps_its_deadline() -> None:
         await clock.advance(2)
         entry = await only_entry(w)
         assert entry["kind"] == "skill_timeout"
+
+
+async def test_a_turn_that_is_run_again_after_a_restart_answers_the_call_once() -> None:
+    """Trap 1: what the first run said does not count."""
+    clock = FakeClock()
+    profile = Profile(on_restart=("retry_running", "resume_queued"))
+    same: Any = {"clock": clock, "store": MemoryStore(clock)}
+    same |= {"published": {"helper": {"profile": profile}}}
+    runs: list[str] = []
+
+    async def helper(turn: Turn) -> Any:
+        runs.append(turn.text)
+        yield turn.artifact(name="draft", text=f"draft {len(runs)}")
+        if len(runs) == 1:
+            await turn.canceled()
+
+    agents = {"caller": asks, "helper": helper}
+    async with calling(agents, **same) as w:
+        await w.send("caller", "a poem", context="c1")
+        await clock.advance(5)
+        await w.vanish()
+    async with calling(agents, node="next", **same) as w:
+        entry = await only_entry(w)
+        assert (entry["status"], entry["output"]) == ("completed", "draft 2")
+        await clock.advance(60)
+        assert len(await w.entries("caller", "c1")) == 1
+        assert runs == ["a poem", "a poem"]
+
+
+@pytest.mark.parametrize("agent_style", ["hybrid", "declared"])
+async def test_an_agent_that_answers_without_a_task_has_one_for_a_call(agent_style: Any) -> None:
+    published = {"helper": {"profile": Profile(agent_style=agent_style)}}
+    async with calling(AGENTS, published=published) as w:
+        task = await w.send("caller", "quickly", context="c1")
+        entry = await only_entry(w)
+        assert entry["output"] == "done"
+        assert entry["taskId"] == text_of(task.artifacts[0].parts)
