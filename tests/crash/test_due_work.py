@@ -1,13 +1,14 @@
 """Due work, and a crash at every call of its store: a handler runs again until it has committed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import psycopg
 import pytest
+from tests.crash.timeless import TimelessStore, all_answered
 from tests.postgres.clock import ClockedStore, DatabaseClock
 from tests.unit.stores.jsonfiles import store_on
 
@@ -17,10 +18,8 @@ from trunkline.ports.records import Add, Change, Defer, Key, Put, Record
 from trunkline.ports.store import Store
 from trunkline.runtime.due_work import DueKind, DueWork
 from trunkline.stores.sqlite import SqliteStore
-from trunkline.testing import CrashingStore, FakeClock
+from trunkline.testing import FakeClock
 from trunkline.testing.clock import settle
-
-T = TypeVar("T")
 
 KIND = "check.1"
 COUNT = Key("count.1", "", "done")
@@ -32,34 +31,6 @@ FILES: dict[str, MakeStore] = {
     "sqlite": lambda path, clock: SqliteStore(path / "x.db", synchronous="normal", clock=clock),
     "json-file": lambda path, clock: store_on(path / "tasks", clock=clock),
 }
-
-
-class TimelessStore(CrashingStore):
-    """Tells when all calls are answered, so that a slow disk does not end a lease."""
-
-    def __init__(
-        self, inner: Store, *, crash_on: int, when: Literal["before", "after"] = "before"
-    ) -> None:
-        super().__init__(inner, crash_on=crash_on, when=when)
-        self._under_way = 0
-        self._answered = asyncio.Event()
-
-    async def _pass_on(self, call: Callable[[], Awaitable[T]]) -> T:
-        self._under_way += 1
-        self._answered.clear()
-        try:
-            return await super()._pass_on(call)
-        finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self._answered.set()
-
-    async def all_answered(self) -> None:
-        await settle()
-        while self._under_way:
-            await self._answered.wait()
-            # An answer may lead to the next call.
-            await settle()
 
 
 class Life:
@@ -91,7 +62,7 @@ class Life:
     async def work_off(self) -> None:
         self.due.start()
         while await self.seen.records(KIND, limit=1):
-            await self.store.all_answered()
+            await all_answered(self.store)
             await self.clock.advance(1)
 
 

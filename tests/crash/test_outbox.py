@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pytest
 from msgspec import structs
+from tests.crash.timeless import TimelessStore, all_answered
 from tests.unit.stores.jsonfiles import store_on
 
 from trunkline.background import BackgroundTasks
@@ -16,7 +17,7 @@ from trunkline.ports.store import Store
 from trunkline.runtime.due_work import DueWork
 from trunkline.runtime.outbox import MARKER, OUTBOX, MainStore
 from trunkline.stores.sqlite import SqliteStore
-from trunkline.testing import CrashingStore, FakeClock, SequentialIds
+from trunkline.testing import FakeClock, SequentialIds
 from trunkline.testing.stores.kit import COMPLETED, create, listed, put
 
 TOTAL = Key("total.1", "", "tasks")
@@ -27,10 +28,17 @@ class Life:
     """A process that has both stores: tasks are committed in one, and counted in the other."""
 
     def __init__(
-        self, agent: Store, main: Store, clock: FakeClock, name: str, *, seen: Store
+        self,
+        agent: TimelessStore,
+        main: TimelessStore,
+        clock: FakeClock,
+        name: str,
+        *,
+        seen: Store,
     ) -> None:
         """`seen` shows the outbox to the test, which is no call of the process."""
         self.agent = agent
+        self.stores = (agent, main)
         self.seen = seen
 
         async def open_main() -> Store:
@@ -58,6 +66,7 @@ class Life:
 
     async def until_done(self) -> None:
         while await self.seen.records(OUTBOX, limit=1):
+            await all_answered(*self.stores)
             await self.clock.advance(1)
 
 
@@ -78,14 +87,14 @@ async def crash(folder: Path, side: str, crash_on: int, when: Literal["before", 
     """Whether the process died before it was done."""
     clock = FakeClock()
     async with stores(folder, clock) as (agent, main):
-        wrapped = CrashingStore(agent if side == "agent" else main, crash_on=crash_on, when=when)
-        if side == "agent":
-            life = Life(wrapped, main, clock, "one", seen=agent)
-        else:
-            life = Life(agent, wrapped, clock, "one", seen=agent)
+        wrapped = {
+            name: TimelessStore(each, crash_on=crash_on if name == side else 0, when=when)
+            for name, each in (("agent", agent), ("main", main))
+        }
+        life = Life(wrapped["agent"], wrapped["main"], clock, "one", seen=agent)
         tasks = BackgroundTasks("life")
         playing = tasks.start(life.play(), name="play")
-        crashed: asyncio.Task[Any] = tasks.start(wrapped.crashed.wait(), name="crash")
+        crashed: asyncio.Task[Any] = tasks.start(wrapped[side].crashed.wait(), name="crash")
         async with asyncio.timeout(10):
             await asyncio.wait({playing, crashed}, return_when=asyncio.FIRST_COMPLETED)
         has_crashed = crashed.done()
@@ -100,7 +109,8 @@ async def check(folder: Path) -> None:
     """After the restart, every task that is there has been counted once, and in order."""
     clock = FakeClock()
     async with stores(folder, clock) as (agent, main):
-        life = Life(agent, main, clock, "two", seen=agent)
+        alive = TimelessStore(agent, crash_on=0), TimelessStore(main, crash_on=0)
+        life = Life(*alive, clock, "two", seen=agent)
         life.due.start()
         async with asyncio.timeout(10):
             await life.until_done()
