@@ -90,8 +90,8 @@ class RecordWriter:
         """
         if (unstorable := why_unstorable(changes)) is not None:
             return unstorable
-        if not is_careful and all([_can_wait(each) for each in changes]):
-            return self._apply_later(changes, task)
+        if not is_careful and self._apply_later(changes, task):
+            return None
         if any([change.key in self.new or change.key in self.raised for change in changes]):
             self.write()
         rows = self._find_all(changes)
@@ -111,21 +111,18 @@ class RecordWriter:
             self._delete_plain(deleted)
         return None
 
-    def _apply_later(self, changes: Sequence[Change], task: _Task) -> StoreError | None:
+    def _apply_later(self, changes: Sequence[Change], task: _Task) -> bool:
+        """Have the changes written at the end of the batch, unless one of them cannot wait or is
+        refused."""
         for change in changes:
             if type(change) is Add:
                 found = self.raised.get(change.key)
                 if found is None:
                     found = self.raised[change.key] = _Raised(self._find(change.key))
-                row = found.row
-                version, count = row.version + found.times, row.count + found.amount
-                if count + change.amount <= change.at_most:
-                    continue
-            elif change.key in self.new:
-                version, count = 1, 0
-            else:
-                continue
-            return why_change_refused(change, version=version, count=count)
+                if found.row.count + found.amount + change.amount > change.at_most:
+                    return False
+            elif type(change) is not Put or change.expected != 0 or change.key in self.new:
+                return False
         for change in changes:
             if type(change) is Add:
                 found = self.raised[change.key]
@@ -133,7 +130,7 @@ class RecordWriter:
                 found.times += 1
             elif type(change) is Put:
                 self.new[change.key] = (change, task)
-        return None
+        return True
 
     def discard(self) -> None:
         self.new.clear()
@@ -362,11 +359,6 @@ class RecordWriter:
         found = self._db.execute(SQL["find_of_tasks"], (_encode(tasks).decode(),)).fetchall()
         for kind, scope, record_id, *row in found:
             self._make(Delete(key=Key(kind, scope, record_id)), _Row(*row), None)
-
-
-def _can_wait(change: Change) -> bool:
-    """Whether the change can be written at the end of its batch."""
-    return type(change) is Add or (type(change) is Put and change.expected == 0)
 
 
 def _text(values: Sequence[str] | Sequence[int]) -> str:
