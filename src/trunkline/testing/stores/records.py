@@ -175,6 +175,14 @@ async def changes_of_one_commit_follow_on_each_other(store: Store) -> None:
     assert (made.count, made.version, made.body) == (1, 2, b"new")
 
 
+async def a_group_is_refused_for_its_first_change_that_cannot_be_made(store: Store) -> None:
+    there, full = key("there"), Add(key=key("full"), amount=1, at_most=1)
+    await must_change(store, Put(key=there), full)
+    new = Put(key=there, expected=0)
+    results = await asyncio.gather(change(store, new, full), change(store, full, new))
+    assert [type(result) for result in results] == [RecordConflict, LimitReached]
+
+
 async def a_refusal_names_the_record(store: Store) -> None:
     for refused in (
         await change(store, Put(key=key("the id"), expected=4)),
