@@ -34,7 +34,7 @@ _REMEDIES: Final = (
     (
         ("too many connections", "remaining connection slots", "too many clients"),
         "Raise max_connections of the server, or put a pooler in between. A gateway needs up to "
-        "9 connections.",
+        "11 connections.",
     ),
     (
         ("certificate", "SSL", "GSSAPI"),
