@@ -143,8 +143,14 @@ class PostgresServer:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """As a crash of the server: its children notice, and end without a checkpoint."""
+        """As a crash of the server: its children notice, and end without a checkpoint. Until they
+        have, one of them may still answer."""
+        children = self._children()
         self._end(SIGKILL)
+        deadline = time.monotonic() + DEADLINE_S
+        while any([process_state(pid) not in ("Z", "") for pid in children]):
+            assert time.monotonic() < deadline, "a child of a server that was killed goes on"
+            time.sleep(0.001)
 
     def stop_at_once(self) -> None:
         """PostgreSQL's immediate shutdown: clients are told, and the next start recovers."""
@@ -170,8 +176,12 @@ class PostgresServer:
         """SIGSTOP and SIGCONT: a database that hangs, with all its connections open."""
         # First, so that no child is added meanwhile.
         _signal(self.pid, number)
-        for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
-            _signal(int(pid), number)
+        for pid in self._children():
+            _signal(pid, number)
+
+    def _children(self) -> list[int]:
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
+        return [int(pid) for pid in children.split()]
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self.folder}"
