@@ -26,7 +26,7 @@ _CODES: Final = {
     TaskState.CANCELED: "canceled",
 }
 
-# How the text begins of a turn that its agent did not end; it may go on with how it was stopped.
+# How the text of a turn begins that its agent did not end. What follows may say how it stopped.
 _CRASHES: Final = {
     RESTARTED: GATEWAY_RESTARTED,
     gateway_texts.GATEWAY_STOPPED: GATEWAY_RESTARTED,

@@ -14,8 +14,8 @@ from trunkline.model.call_outcomes import UNSTATED, StructuredAnswer
 
 # The confidence of an answer whose JSON is broken, or unusable.
 BROKEN: Final = 0.3
-# So many opening braces are tried as the begin of the JSON object of a text, which has so many
-# characters at most; and so many characters are read in vain.
+# Limits of the search for a JSON object in a text: how many opening braces are tried, how long the
+# text may be, and how many characters may be read without success.
 _MAX_TRIES: Final = 32
 _MAX_CHARS: Final = 1024 * 1024
 _MAX_READ: Final = 4 * _MAX_CHARS

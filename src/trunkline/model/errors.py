@@ -14,7 +14,7 @@
     │   └── VersionNotSupported
     ├── AgentError             the agent behind the gateway is at fault
     │   ├── InvalidAgentResponse
-    │   └── AgentLost            nobody knows how far it came with the request
+    │   └── AgentLost            it is unknown how far it came with the request
     ├── Unavailable            the gateway cannot serve now: draining or out of capacity
     ├── StoreError             the store refused; nothing was written
     │   ├── StaleSeq             another writer was faster
@@ -213,7 +213,7 @@ class InvalidAgentResponse(AgentError):
 
 
 class AgentLost(AgentError):
-    """The connection to the agent was lost, and nobody knows how far it came with the request."""
+    """The connection to the agent was lost, and it is unknown how far it came with the request."""
 
 
 class Unavailable(TrunklineError):

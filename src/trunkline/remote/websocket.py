@@ -69,7 +69,7 @@ class WebSocket:
         frame = await self.receive_any()
         if isinstance(frame, str):
             return frame
-        raise BadPeerAnswer("a frame is no text", reason="WRONG_TYPE")
+        raise BadPeerAnswer("a frame is not a text", reason="WRONG_TYPE")
 
     async def receive_any(self) -> str | bytes:
         """The next message. Raises SocketClosed, or BadPeerAnswer for one that is too large."""

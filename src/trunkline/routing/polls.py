@@ -53,7 +53,7 @@ class Polls(Struct, frozen=True, kw_only=True, eq=False):
             return await self._standing(record)
         call = await self._watched(turn, asked.task_id) if asked.task_id else None
         if call is None:
-            # The same for a call of another session as for one that nobody has made.
+            # A call of another session is as unknown as one that was never made.
             raise CallRefused("not_found", "no call of this session has this id")
         return {"taskId": asked.task_id, **await self._standing_by_task(call, asked.task_id)}
 

@@ -88,7 +88,7 @@ class Routes(Struct, kw_only=True, eq=False):
         return watchers
 
     def take_over(self, routes: Sequence[Route]) -> None:
-        """Follow these routes from now on. Tasks that have begun go on with those they have."""
+        """Follow these routes from now on. Tasks that have begun keep those they have."""
         self.routes = routes
         for watchers, of in self._watching:
             watchers.of = of if routes else None

@@ -26,7 +26,7 @@ from trunkline.routing.callees import Callee
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.sessions import session_context
 
-# Of an agent, so many of the latest tasks, answers and entries are looked at.
+# How many of the latest tasks, answers and entries of an agent are looked at.
 _LATEST: Final = 1000
 _PAGE: Final = 200
 

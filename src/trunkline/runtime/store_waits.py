@@ -78,7 +78,8 @@ class StoreWaits(Struct, eq=False):
 
     def accepted(self, admitted: Admitted) -> None:
         """The message of the request that this asyncio task carries out was accepted."""
-        wait = self._waiting.get(asyncio.current_task())  # type: ignore[arg-type]
+        task = asyncio.current_task()
+        wait = None if task is None else self._waiting.get(task)
         if wait is not None:
             wait.admitted = admitted
 

@@ -54,7 +54,7 @@ class CodexFormat(Format):
             key = f"mcp_servers.{MCP_NAME}"
             tools = ("-c", f'{key}.url="{start.mcp_url}"')
             tools += ("-c", f'{key}.bearer_token_env_var="{TOOLS_TOKEN}"')
-            # `codex exec` has nobody to ask, and the operator has chosen the tools.
+            # `codex exec` has no user to ask, and the operator has chosen the tools.
             tools += ("-c", f'{key}.default_tools_approval_mode="approve"')
         # The prompt comes on standard input, where it cannot be taken for an option and does
         # not show in `ps`.

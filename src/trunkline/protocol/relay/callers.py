@@ -1,4 +1,4 @@
-"""`Caller`: whom a request through the relay comes from, and its signed form.
+"""`Caller`: who sent a request through the relay, and its signed form.
 
 It is a JSON Web Signature (RFC 7515) with the key of the session, over the caller and the request
 it makes. Number and session of the stream are part of it, so that it counts once: it needs no time

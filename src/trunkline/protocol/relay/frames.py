@@ -38,7 +38,7 @@ Reason: TypeAlias = Literal[
     "closed",
     # The host has not begun the request, and it may be sent again.
     "refused",
-    # The host, or the relay, could not go on with it.
+    # The host, or the relay, could not continue it.
     "failed",
     # It took too long, as its caller or its operator has decided.
     "timeout",
@@ -46,7 +46,7 @@ Reason: TypeAlias = Literal[
     "slow",
     # Another host has the agent now.
     "replaced",
-    # The session has ended, and nobody knows how far the other side has come. Never on the wire.
+    # The session has ended, and it is unknown how far the other side came. Never on the wire.
     "lost",
 ]
 
@@ -193,7 +193,7 @@ class Cancel(Struct, frozen=True, tag="cancel", tag_field="frame", omit_defaults
 
 
 class Credit(Struct, frozen=True, tag="credit", tag_field="frame"):
-    """The receiver may send so many bytes more on this stream."""
+    """The receiver may send this many more bytes on this stream."""
 
     n: Number
     stream: Number

@@ -33,10 +33,10 @@ from trunkline.protocol.relay.frames import (
 from trunkline.protocol.relay.session import Session, SessionSettings
 from trunkline.protocol.relay.streams import Stream
 
-# A new token is wanted when this share of the last one's time is left, and at the latest so many
-# seconds before its end.
 # Time for the relay to answer a hello.
 GREETING_S: Final = 10.0
+# A new token is wanted when this share of the last one's time is left, and at the latest this many
+# seconds before its end.
 _RENEW_SHARE: Final = 0.2
 _RENEW_S: Final = 60.0
 

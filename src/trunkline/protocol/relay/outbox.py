@@ -80,7 +80,7 @@ class Turns:
         return False
 
     def give(self, pieces: int) -> list[int]:
-        """The streams whose turn it is, now that there is room for so many pieces."""
+        """The streams whose turn it is, now that there is room for this many pieces."""
         called: list[int] = []
         while self._waiting and len(self._called) < pieces:
             stream = next(iter(self._waiting))
