@@ -107,7 +107,7 @@ async def test_a_frame_that_is_no_text() -> None:
 
     async with websocket_server(serves) as url:
         socket = await opened(url)
-        with pytest.raises(BadPeerAnswer, match="no text"):
+        with pytest.raises(BadPeerAnswer, match="not a text"):
             await socket.receive()
         await socket.close()
 
