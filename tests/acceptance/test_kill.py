@@ -222,9 +222,11 @@ def check_order(file: dict[str, Row]) -> None:
     for row in file.values():
         if row.lane[1].startswith("shared-"):
             lanes.setdefault(row.lane, []).append(row)
-    assert lanes
+    lengths = []
     for rows in lanes.values():
         began = [[time for time, state in statuses(row) if state == WORKING][:1] for row in rows]
         times = [time for one in began for time in one]
         assert times == sorted(times)
-        assert len(times) > 10
+        lengths.append(len(times))
+    # How the clients spread their messages over the contexts is a matter of chance.
+    assert max(lengths) > 10
