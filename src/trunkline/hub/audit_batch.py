@@ -57,7 +57,7 @@ class Batch(Struct, eq=False):
                 self.bodies.append(outcome)
 
     def interrupt(self, day: Day, agent: str, chain: str, now_ms: int) -> None:
-        """Add the outcomes of the open attempts of a node that is gone: nobody can tell them any
+        """Add the outcomes of the open attempts of a node that is gone: it cannot tell them any
         more."""
         for id in [*day.open]:
             self.bodies.append(self._interrupted(day, agent, id, chain, now_ms))

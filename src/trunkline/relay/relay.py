@@ -124,7 +124,7 @@ class Relay:
         return attached
 
     def forget_if_over(self, attached: Attached) -> None:
-        """A session that nobody can come back to, or that has nothing to come back for."""
+        """A session that no host can resume, or that has nothing to resume."""
         session = attached.session
         if session.is_connected or not (session.is_ended or not session.leases):
             return

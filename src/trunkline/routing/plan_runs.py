@@ -128,7 +128,7 @@ class _PlanRun:
         self._calling = request.calling
         # Ends with the total timeout, or when the run is canceled.
         self._over: asyncio.Task[None] | None = None
-        # The steps under way. One whose answer nobody wants any more ends with None.
+        # The steps under way. One whose answer is no longer wanted ends with None.
         self._running: dict[str, tuple[Step, asyncio.Task[StepEnd | None]]] = {}
         self._done: dict[str, StepEnd] = {}
         # The steps that have ended, as they are shown.
@@ -199,7 +199,7 @@ class _PlanRun:
         return await self._asked(step, f"{step.name}, again")
 
     async def _asked(self, step: Step, name: str) -> StepEnd | None:
-        """The end of a call; None if nobody wants it any more."""
+        """The end of a call; None if it is no longer wanted."""
         request, pause_s = self._request, _FIRST_PAUSE_S
         while True:
             try:

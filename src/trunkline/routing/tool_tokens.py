@@ -2,7 +2,7 @@
 
 A *tool token* is random text, `tl_tool_` and 40 hexadecimal digits. The main store keeps its
 SHA-256 digest, with the turn that it stands for: the session, on whose behalf, and the agents that
-led to it. So every node knows the token, and nobody who reads the store can use it.
+led to it. So every node knows the token, and reading the store is not enough to use it.
 
 The record is due a minute after it was last written, and the node that runs the turn writes it
 again while the turn lasts. So a token ends a minute after its turn, and also a minute after its

@@ -41,7 +41,7 @@ OnUpdate: TypeAlias = Callable[[Any], None]
 
 
 def unseen(_: Any) -> None:
-    """For progress that nobody watches."""
+    """For progress that is not watched."""
 
 
 class Toolbox(Struct, frozen=True, kw_only=True, eq=False):
