@@ -7,13 +7,10 @@ import typer
 from trunkline.cli import agent_registry, options
 from trunkline.cli.exit_codes import Exit, complain, exit_of
 from trunkline.cli.output import prepare_streams
-from trunkline.cli.usage import command
+from trunkline.cli.usage import command, group
 from trunkline.model.values import INTERRUPTED, Message, Role, Task
 
-app = typer.Typer(
-    help="Try agents of a configuration without a gateway, and keep the registry of the hub.",
-    no_args_is_help=True,
-)
+app = group("Try agents of a configuration without a gateway, and keep the registry of the hub.")
 agent_registry.register(app)
 
 

@@ -1,7 +1,5 @@
 """`trunkline audit tail | export | verify`."""
 
-import asyncio
-import csv
 import re
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -14,8 +12,7 @@ from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit, complain
 from trunkline.cli.hub import hub_settings
 from trunkline.cli.output import counted, json_document, one_line
-from trunkline.cli.usage import command
-from trunkline.clock import SystemClock
+from trunkline.cli.usage import command, group
 from trunkline.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     from trunkline.hub.audit_rows import Line
     from trunkline.hub.audit_verify import Verified
 
-app = typer.Typer(help="Read and check the audit of the hub.", no_args_is_help=True)
+app = group("Read and check the audit of the hub.")
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400}
 _POLL_S = 1.0
@@ -48,6 +45,8 @@ def tail(
     Rows are written up to a quarter of a second after what they are about. With --follow a gateway
     must be running, and the command ends with 15 if none is.
     """
+    import asyncio
+
     from trunkline.app.operator_client import NotRunning
 
     def show(line: "Line") -> None:
@@ -86,6 +85,10 @@ def export(
     SHA-256 of the hash before and of the line up to `,"hash"`. Each start of a gateway begins a
     chain.
     """
+    import asyncio
+
+    from trunkline.clock import SystemClock
+
     asyncio.run(_export(_opener(flags), since_ms(since, SystemClock().now_ms()), form, sys.stdout))
 
 
@@ -97,6 +100,8 @@ def verify(flags: options.StoreFlags, output: options.Output = "text") -> Exit:
     are not missed. Prints the newest chain and its last hash: keep them elsewhere to notice later
     that the end of the audit was taken away. Ends with 1 if something does not fit.
     """
+    import asyncio
+
     found = asyncio.run(_verify(_opener(flags)))
     if output == "json":
         print(json_document(found))
@@ -136,6 +141,7 @@ async def _verify(opened: _Open) -> "Verified":
 
 
 async def _tail(opened: _Open, count: int, follow: bool, show: Callable[["Line"], None]) -> None:
+    from trunkline.clock import SystemClock
     from trunkline.hub.audit_reading import AuditReader
 
     async with opened() as records:
@@ -175,6 +181,8 @@ COLUMNS = (
 
 
 async def _export_csv(found: AsyncIterator[tuple[str, "Line", bytes]], out: TextIO) -> None:
+    import csv
+
     from trunkline.model.timestamps import format_timestamp
 
     writer = csv.writer(out, lineterminator="\n")

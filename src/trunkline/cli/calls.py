@@ -7,9 +7,9 @@ import typer
 from trunkline.cli import options
 from trunkline.cli.on_gateway import every_item, on_gateway
 from trunkline.cli.output import aligned, clean, counted, json_document, one_line
-from trunkline.cli.usage import command
+from trunkline.cli.usage import command, group
 
-app = typer.Typer(help="Calls of agents to agents.", no_args_is_help=True)
+app = group("Calls of agents to agents.")
 
 _TITLES = ("ID", "AGENT", "ASKED", "STATUS", "SINCE", "TIMEOUT", "ON BEHALF OF")
 

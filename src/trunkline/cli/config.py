@@ -7,10 +7,10 @@ import typer
 
 from trunkline.cli.options import ConfigFlags, OpenClawConfig, Output
 from trunkline.cli.output import counted, json_document
-from trunkline.cli.usage import command
+from trunkline.cli.usage import command, group
 from trunkline.model.errors import ConfigError
 
-app = typer.Typer(help="Check and show configuration files.", no_args_is_help=True)
+app = group("Check and show configuration files.")
 
 
 ConfigFile = Annotated[

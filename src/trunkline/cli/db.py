@@ -9,7 +9,7 @@ import typer
 from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.output import counted, json_document, one_line
-from trunkline.cli.usage import command
+from trunkline.cli.usage import command, group
 from trunkline.clock import SystemClock
 from trunkline.model.errors import ConfigError
 from trunkline.ports.clock import Clock
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trunkline.stores.copying import Progress
     from trunkline.stores.findings import Findings
 
-app = typer.Typer(help="Check and maintain the store of a gateway.", no_args_is_help=True)
+app = group("Check and maintain the store of a gateway.")
 
 Agent = Annotated[
     str, typer.Option(metavar="HANDLE", help="Only this agent.", show_default="all agents")

@@ -8,9 +8,9 @@ from msgspec import Struct
 from trunkline.cli import options
 from trunkline.cli.on_gateway import every_item, on_gateway
 from trunkline.cli.output import aligned, clean, counted, json_document, one_line
-from trunkline.cli.usage import command
+from trunkline.cli.usage import command, group
 
-app = typer.Typer(help="Conversations of callers with agents.", no_args_is_help=True)
+app = group("Conversations of callers with agents.")
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of the session, as `ls` shows it.")]
 _TITLES = ("KEY", "AGENT", "CALLER", "TASKS", "ENTRIES", "CHANGED")

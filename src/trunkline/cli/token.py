@@ -9,9 +9,9 @@ from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.hub import on_hub
 from trunkline.cli.output import aligned, counted, json_document, one_line
-from trunkline.cli.usage import command
+from trunkline.cli.usage import command, group
 
-app = typer.Typer(help="Keys and sessions of the hub.", no_args_is_help=True)
+app = group("Keys and sessions of the hub.")
 
 Name = Annotated[
     str, typer.Argument(metavar="TOKEN", help="Id of the token, or its prefix as `ls` shows it.")

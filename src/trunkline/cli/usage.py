@@ -20,6 +20,8 @@ _UsageError: Final = cast("type[typer.BadParameter]", typer.BadParameter.__base_
 _CONTEXT: Final = inspect.Parameter(
     "invocation", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
 )
+# No short help is cut: the longest one is a sentence.
+_MAX_SHORT_HELP: Final = 200
 _DEBUG: Final = inspect.Parameter(
     "debug", inspect.Parameter.KEYWORD_ONLY, annotation=Debug, default=False
 )
@@ -88,7 +90,32 @@ def _flowing(text: str) -> str:
     return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
 
 
-class Commands(TyperGroup):
+class Group(TyperGroup):
+    """Lists its commands by panel, where click would make one list of them.
+
+    Typer draws frames with Rich, which takes longer to load than all commands together.
+    """
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        width = formatter.width - 6 - max(map(len, self.commands), default=0)
+        for name, one in self.commands.items():
+            if not one.hidden:
+                # Only groups and commands of Typer have panels.
+                panel = getattr(one, "rich_help_panel", None)
+                rows = panels.setdefault(panel if isinstance(panel, str) else "Commands", [])
+                rows.append((name, one.get_short_help_str(max(width, _MAX_SHORT_HELP))))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+
+def group(help: str) -> typer.Typer:
+    """A command that has commands; without one it prints its help."""
+    return typer.Typer(cls=Group, help=help, no_args_is_help=True, rich_markup_mode=None)
+
+
+class Commands(Group):
     """Prints a usage error as one paragraph, where Typer would draw a frame around it.
 
     A frame breaks lines that are to be copied, and looks odd in a log.

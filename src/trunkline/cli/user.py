@@ -9,10 +9,10 @@ from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.hub import on_hub
 from trunkline.cli.output import aligned, json_document, one_line
-from trunkline.cli.usage import command
+from trunkline.cli.usage import command, group
 from trunkline.model.errors import ConfigError
 
-app = typer.Typer(help="Manage the people who may sign in to the hub.", no_args_is_help=True)
+app = group("Manage the people who may sign in to the hub.")
 Login = Annotated[str, typer.Argument(metavar="LOGIN", help="Login of the user.")]
 _TITLES = ("LOGIN", "NAME", "ROLE", "SIGN-IN", "SINCE", "")
 
