@@ -39,7 +39,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    # Wider lines are harder to read.
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 command(app, "serve", panel=RUNNING)(serve.serve)
 app.add_typer(agent.app, name="agent", rich_help_panel=RUNNING)

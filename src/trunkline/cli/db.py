@@ -10,7 +10,6 @@ from trunkline.cli import options
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.output import counted, json_document, one_line
 from trunkline.cli.usage import command, group
-from trunkline.clock import SystemClock
 from trunkline.model.errors import ConfigError
 from trunkline.ports.clock import Clock
 
@@ -111,6 +110,7 @@ def copy(
     before it is complete. The source keeps everything.
     """
     from trunkline.app.store_copy import StorePlace, copy_store
+    from trunkline.clock import SystemClock
 
     from_, to = StorePlace.of(source), StorePlace.of(target)
     copied = copy_store(from_, to, ProgressLines(SystemClock()).report)

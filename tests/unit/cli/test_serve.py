@@ -1,6 +1,8 @@
 import errno
 import io
+import os
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -365,10 +367,18 @@ def test_lines_to_copy_begin_as_the_command_was_started(monkeypatch: pytest.Monk
 
 
 def test_help_fills_the_lines_of_the_terminal() -> None:
-    shown = run(app, ["serve", "--help"], env={"COLUMNS": "200"}).stdout
+    # A process, because the runner for tests has a width of its own.
+    shown = subprocess.run(
+        [sys.executable, "-m", "trunkline", "serve", "--help"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+        check=True,
+    ).stdout
     assert (
         "Publishes the Python agents of TARGET and the agents of the configuration file." in shown
     )
+    assert max(map(len, shown.splitlines())) <= 120
 
 
 class Terminal(io.StringIO):
