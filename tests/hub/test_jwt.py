@@ -12,7 +12,7 @@ from joserfc.jwk import ECKey
 from tests.hub.jwt_issuer import AUDIENCE, ISSUER, Issuer, part, serving_keys
 from tests.hub.registry_world import HubWorld, hub_world
 
-from trunkline.hub.jwks import AGAIN_S
+from trunkline.remote.jwks import AGAIN_S
 
 ALGORITHMS = ["RS256", "ES256", "EdDSA"]
 

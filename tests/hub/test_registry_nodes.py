@@ -10,7 +10,7 @@ from tests.bindings.asgi import Answer
 from tests.hub.registry_world import ECHO, HubWorld, made
 
 from trunkline.background import BackgroundTasks, next_pass
-from trunkline.hub.changes import TRUST_S
+from trunkline.runtime.record_changes import TRUST_S
 from trunkline.testing import FakeClock, settle
 from trunkline.testing.shared_store import Node, SharedStore
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.hub import test_registry_nodes
 
-from trunkline.hub.changes import TRUST_S
+from trunkline.runtime.record_changes import TRUST_S
 
 pairs = test_registry_nodes.pairs
 

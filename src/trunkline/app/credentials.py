@@ -6,10 +6,8 @@ from trunkline.app.directory import AgentDirectory
 from trunkline.hub.agent_views import configured_id
 from trunkline.hub.api import Route
 from trunkline.hub.certificate_authenticator import CertificateAuthenticator
-from trunkline.hub.changes import HubChanges
 from trunkline.hub.grants_api import GrantsApi
 from trunkline.hub.held_principals import HeldPrincipals
-from trunkline.hub.jwks import Jwks
 from trunkline.hub.jwt_authenticator import JwtAuthenticator
 from trunkline.hub.noted import Noted
 from trunkline.hub.oauth_token_api import OAuthTokenApi, OnDenied
@@ -24,7 +22,9 @@ from trunkline.model.principal import OPERATOR, Principal, manages
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change
+from trunkline.remote.jwks import Jwks
 from trunkline.runtime.due_work import DueKind
+from trunkline.runtime.record_changes import RecordChanges
 from trunkline.settings.hub import HubSettings
 
 
@@ -32,7 +32,7 @@ class CredentialParts:
     def __init__(
         self,
         settings: HubSettings,
-        changes: HubChanges,
+        changes: RecordChanges,
         registry: Registry,
         *,
         clock: Clock,
@@ -54,7 +54,13 @@ class CredentialParts:
         self._jwt: JwtAuthenticator | None = None
         if settings.jwt:
             keys = {
-                name: Jwks(name, issuer, clock=clock, allow_private=allow_private)
+                name: Jwks(
+                    name,
+                    url=issuer.jwks_url,
+                    path=issuer.jwks_path,
+                    clock=clock,
+                    allow_private=allow_private,
+                )
                 for name, issuer in settings.jwt.items()
             }
             self._jwt = JwtAuthenticator(settings.jwt, keys, held, clock=clock)

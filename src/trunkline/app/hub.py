@@ -18,7 +18,6 @@ from trunkline.app.sign_in import HubSignIn
 from trunkline.hub.about_api import AboutApi
 from trunkline.hub.agent_commands import AgentCommands
 from trunkline.hub.api import Api
-from trunkline.hub.changes import CHANGE, TOPIC, HubChanges
 from trunkline.hub.gate import HubGate
 from trunkline.hub.sign_in_token import GRANT
 from trunkline.hub.turn_credentials import TurnCredentials
@@ -29,6 +28,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Record
 from trunkline.ports.store import Store
 from trunkline.runtime.due_work import DueKind
+from trunkline.runtime.record_changes import RecordChanges
 from trunkline.server.asgi import AsgiRequest
 from trunkline.settings import Settings
 from trunkline.settings.hub import HubSettings
@@ -48,7 +48,7 @@ class Hub:
         self, settings: HubSettings, *, gateway: Settings, base_url: str, clock: Clock
     ) -> None:
         self.settings = settings
-        self.changes = HubChanges(clock)
+        self.changes = RecordChanges(clock, feature="hub")
         self.audit = AuditParts(settings.audit, clock=clock)
         self.changes.note = self.audit.trail.noted_changes
         self.api = Api(
@@ -94,7 +94,7 @@ class Hub:
     def due_kinds(self) -> Sequence[DueKind]:
         """The due work of the main store."""
         return (
-            DueKind(name=CHANGE, handle=_forget),
+            DueKind(name=self.changes.kind, handle=_forget),
             *self.credentials.due_kinds(),
             *self.sign_in.due_kinds(),
             *self.audit.due_kinds(),
@@ -123,9 +123,11 @@ class Hub:
     async def open(self, runtimes: Runtimes, settings: Settings) -> None:
         """Raises StoreError."""
         main = runtimes.at(settings.store, adopting=settings.adopting_agent(settings.store))
-        main.hear(TOPIC, lambda _: self.changes.hear())
+        main.hear(self.changes.topic, lambda _: self.changes.hear())
         await self.changes.open(
-            await main.main.open(), is_shared=main.is_shared, tell=partial(main.tell, TOPIC)
+            await main.main.open(),
+            is_shared=main.is_shared,
+            tell=partial(main.tell, self.changes.topic),
         )
         await self.audit.open(runtimes, main)
         self.credentials.open()

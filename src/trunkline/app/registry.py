@@ -10,11 +10,11 @@ from trunkline.hub.agent_changes import AgentChanges, nothing
 from trunkline.hub.agent_views import AgentViews
 from trunkline.hub.agents_api import AgentsApi
 from trunkline.hub.card_block import AgentCardBlock
-from trunkline.hub.changes import HubChanges
 from trunkline.hub.figures import Figures
 from trunkline.hub.registry import Connection, Registry
 from trunkline.model.handles import folded
 from trunkline.ports.clock import Clock
+from trunkline.runtime.record_changes import RecordChanges
 from trunkline.settings import Settings
 from trunkline.settings.backends import CALLING_KINDS
 from trunkline.settings.hub import HubSettings
@@ -33,7 +33,7 @@ class RegistryChecks:
 
 
 class RegistryParts:
-    def __init__(self, settings: HubSettings, changes: HubChanges, *, clock: Clock) -> None:
+    def __init__(self, settings: HubSettings, changes: RecordChanges, *, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
         self._directory: AgentDirectory | None = None

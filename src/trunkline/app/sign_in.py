@@ -8,7 +8,6 @@ from typing import Final
 from starlette.requests import Request
 
 from trunkline.hub.api import Route
-from trunkline.hub.changes import HubChanges
 from trunkline.hub.first_admin import first_admin_token
 from trunkline.hub.noted import Noted
 from trunkline.hub.passwords import Passwords, check_installed
@@ -41,6 +40,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Record
 from trunkline.ports.store import Store
 from trunkline.runtime.due_work import DueKind
+from trunkline.runtime.record_changes import RecordChanges
 
 _DAY_S: Final = 86_400
 
@@ -50,7 +50,7 @@ class HubSignIn:
         self,
         settings: SignInSettings,
         *,
-        changes: HubChanges,
+        changes: RecordChanges,
         tokens: Tokens,
         clock: Clock,
         base_url: str,

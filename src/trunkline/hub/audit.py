@@ -6,7 +6,6 @@ from typing import TypeAlias
 from trunkline.hub.acting import acting
 from trunkline.hub.audit_rows import INTERRUPTED, OK, Row
 from trunkline.hub.audit_writer import AuditWriter
-from trunkline.hub.changes import Touched
 from trunkline.hub.redaction import Redaction
 from trunkline.model.calls import Refusal
 from trunkline.model.principal import Principal
@@ -14,6 +13,7 @@ from trunkline.model.values import Message, TaskState
 from trunkline.ports.clock import Clock
 from trunkline.ports.gate import Attempt, Usage
 from trunkline.ports.records import Change, Group, Put
+from trunkline.runtime.record_changes import Touched
 
 # What to commit with a task of the agent to make a change of the main store, in its partition.
 IntoMain: TypeAlias = Callable[[str, str, Put], tuple[Change, ...]]

@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from trunkline.hub.changes import HubChanges, Touched
 from trunkline.model.principal import Grant
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Delete, Key, Put
+from trunkline.runtime.record_changes import RecordChanges, Touched
 
 GRANT: Final = "grant.1"
 # More than this many agents for one principal are what a grant to `owner/*` is for.
@@ -43,7 +43,7 @@ _decode: Final = msgspec.json.Decoder(Given).decode
 
 
 class Grants:
-    def __init__(self, changes: HubChanges, *, clock: Clock) -> None:
+    def __init__(self, changes: RecordChanges, *, clock: Clock) -> None:
         self._changes = changes
         self._clock = clock
         self._on_change: list[OnChange] = []

@@ -7,10 +7,10 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trunkline.hub.changes import HubChanges
 from trunkline.hub.grants import Grants
 from trunkline.model.principal import Principal
 from trunkline.ports.clock import Clock
+from trunkline.runtime.record_changes import RecordChanges
 
 MAX_HELD: Final = 10_000
 
@@ -24,7 +24,7 @@ class HeldPrincipals:
     """Bounded; a principal whose grants change is forgotten."""
 
     def __init__(
-        self, changes: HubChanges, grants: Grants, *, clock: Clock, max_held: int = MAX_HELD
+        self, changes: RecordChanges, grants: Grants, *, clock: Clock, max_held: int = MAX_HELD
     ) -> None:
         self._changes = changes
         self._grants = grants

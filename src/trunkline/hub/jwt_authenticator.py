@@ -7,23 +7,15 @@ from typing import Final
 from trunkline.extras import install_command
 from trunkline.hub.credential_settings import JwtIssuer
 from trunkline.hub.held_principals import HeldPrincipals
-from trunkline.hub.jwks import Jwks
-from trunkline.hub.jwt_values import (
-    Jwt,
-    caller_of,
-    ends_ms,
-    is_signed,
-    looks_like_jwt,
-    read_jwt,
-    scopes_of,
-    why_refused,
-)
+from trunkline.hub.jwt_values import caller_of, ends_ms, scopes_of, why_refused
 from trunkline.hub.token_values import digest_of, within
 from trunkline.hub.tokens import REFUSED
 from trunkline.model.errors import ConfigError, Unauthenticated
 from trunkline.model.principal import OPERATOR, Grant, Principal
 from trunkline.ports.authenticator import Headers
 from trunkline.ports.clock import Clock
+from trunkline.protocol.jwt import Jwt, is_signed, looks_like_jwt, read_jwt
+from trunkline.remote.jwks import Jwks
 
 _log: Final = logging.getLogger("trunkline.hub")
 

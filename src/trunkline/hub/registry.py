@@ -1,6 +1,6 @@
 """`Registry`: the agents of the hub, kept current in the memory of this node and published.
 
-The rows are records. Every change of one goes through `HubChanges`, so that all nodes follow it.
+The rows are records. Every change of one goes through `RecordChanges`, so that all nodes follow it.
 What a request depends on, such as the status and the visibility, holds as soon as the row in memory
 says so; the directory then publishes, replaces or withdraws the agent beside other work.
 """
@@ -18,13 +18,13 @@ from msgspec.structs import replace
 from trunkline.background import BackgroundTasks, next_pass
 from trunkline.hub.agent_tables import published_table
 from trunkline.hub.agents import KIND, AgentRow, is_same_agent, put, record_key, restricts, row_of
-from trunkline.hub.changes import HubChanges, Touched
 from trunkline.hub.standing import AgentStanding, CardBlock
 from trunkline.model.errors import TrunklineError, Unavailable
 from trunkline.model.handles import folded
 from trunkline.ports.clock import Clock
 from trunkline.ports.directory import Directory, Listing
 from trunkline.ports.records import Key, Record
+from trunkline.runtime.record_changes import RecordChanges, Touched
 
 _log = logging.getLogger("trunkline.hub")
 
@@ -58,7 +58,7 @@ class _Failure(Struct, frozen=True):
 
 
 class Registry:
-    def __init__(self, changes: HubChanges, *, clock: Clock, card_block: CardBlock) -> None:
+    def __init__(self, changes: RecordChanges, *, clock: Clock, card_block: CardBlock) -> None:
         self.changes = changes
         self._clock = clock
         self._card_block = card_block
@@ -83,7 +83,7 @@ class Registry:
         self.configured = connection.configured
 
     async def open(self) -> None:
-        """Publish all agents. `HubChanges` is open. An agent that cannot be published has a
+        """Publish all agents. `RecordChanges` is open. An agent that cannot be published has a
         problem and stops no other."""
         async with self._connected.directory.publishing_many():
             for key in [*self._rows]:

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from trunkline.engine.attempts import source_of
 from trunkline.hub import sign_in_pages as pages
 from trunkline.hub.api import Call, Route
 from trunkline.hub.api_input import FORM, read_form
@@ -22,7 +23,6 @@ from trunkline.hub.sign_in_flow import (
     checked_program,
     from_cookie,
 )
-from trunkline.hub.sign_in_limits import source_of
 from trunkline.hub.sign_in_settings import PASSWORDS
 from trunkline.hub.users import User, Users
 from trunkline.model.errors import (

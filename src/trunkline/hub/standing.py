@@ -4,15 +4,15 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
 
 from trunkline.hub.agents import AgentRow
-from trunkline.hub.changes import HubChanges
 from trunkline.model.errors import RouteNotFound
+from trunkline.runtime.record_changes import RecordChanges
 
 # The name and the JSON of the member that the cards of the hub have more than others.
 CardBlock: TypeAlias = Callable[[AgentRow], Awaitable[tuple[str, bytes] | None]]
 
 
 class Rows(Protocol):
-    changes: HubChanges
+    changes: RecordChanges
 
     def at(self, handle: str) -> AgentRow | None: ...
 

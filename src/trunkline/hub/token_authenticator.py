@@ -14,7 +14,6 @@ from typing import Final
 from msgspec import Struct
 
 from trunkline.background import BackgroundTasks
-from trunkline.hub.changes import HubChanges
 from trunkline.hub.token_values import (
     cookie_name,
     digest_of,
@@ -26,6 +25,7 @@ from trunkline.model.errors import StoreError, Unauthenticated
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Headers
 from trunkline.ports.clock import Clock
+from trunkline.runtime.record_changes import RecordChanges
 
 _log = logging.getLogger("trunkline.hub")
 
@@ -51,7 +51,7 @@ class TokenAuthenticator:
     def __init__(
         self,
         tokens: Tokens,
-        changes: HubChanges,
+        changes: RecordChanges,
         *,
         clock: Clock,
         max_held: int = MAX_HELD,

@@ -1,7 +1,7 @@
 """`Tokens`: the tokens that the hub issued: sessions of people, keys, and access tokens.
 
 A token is shown once, when it is issued. Its record has the digest, by which a request finds it. A
-node holds the principals of the tokens that it saw last, and trusts them while `HubChanges` says
+node holds the principals of the tokens that it saw last, and trusts them while `RecordChanges` says
 that memory is fresh; then a request costs one look-up. Otherwise it asks the store.
 """
 
@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trunkline.hub.changes import HubChanges, Touched
 from trunkline.hub.grants import Grants
 from trunkline.hub.token_values import (
     ID,
@@ -41,6 +40,7 @@ from trunkline.model.principal import Grant, Principal
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Delete, Key, Put, Record
 from trunkline.runtime.due_work import DueKind
+from trunkline.runtime.record_changes import RecordChanges, Touched
 
 TOKEN: Final = "token.1"
 USED: Final = "token-used.1"
@@ -94,7 +94,7 @@ class Valid(Struct, frozen=True, kw_only=True):
 class Tokens:
     def __init__(
         self,
-        changes: HubChanges,
+        changes: RecordChanges,
         *,
         clock: Clock,
         style: Style,

@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trunkline.hub.changes import HubChanges, Touched
 from trunkline.hub.logins import LOGIN, RESERVED, login_of
 from trunkline.hub.passwords import Passwords, check_password
 from trunkline.model.errors import (
@@ -28,6 +27,7 @@ from trunkline.model.handles import folded
 from trunkline.model.principal import OPERATOR
 from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Delete, Key, Put
+from trunkline.runtime.record_changes import RecordChanges, Touched
 
 KIND: Final = "user"
 USER: Final = "user.1"
@@ -107,7 +107,7 @@ class Found(Struct, frozen=True):
 class Users:
     def __init__(
         self,
-        changes: HubChanges,
+        changes: RecordChanges,
         *,
         passwords: Passwords,
         sessions: Sessions,

@@ -5,7 +5,6 @@ import asyncio
 from tests.unit.hub.tokens_world import Node, open_nodes
 
 from trunkline.background import BackgroundTasks
-from trunkline.hub.changes import HubChanges
 from trunkline.hub.first_admin import NAME, first_admin_token
 from trunkline.hub.noted import not_noted
 from trunkline.hub.passwords import Passwords
@@ -13,6 +12,7 @@ from trunkline.hub.tokens import Tokens
 from trunkline.hub.users import Users
 from trunkline.model.principal import OPERATOR
 from trunkline.ports.store import Store
+from trunkline.runtime.record_changes import RecordChanges
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import CrashingStore, FakeClock, settle
 
@@ -21,7 +21,7 @@ async def nobody(_: str) -> bool:
     return False
 
 
-async def made(changes: HubChanges, tokens: Tokens) -> str:
+async def made(changes: RecordChanges, tokens: Tokens) -> str:
     users = Users(
         changes,
         passwords=Passwords(),
@@ -53,7 +53,7 @@ async def test_of_two_nodes_one_makes_it() -> None:
 
 async def start(store: Store) -> str:
     clock = FakeClock()
-    changes = HubChanges(clock)
+    changes = RecordChanges(clock, feature="hub")
     await changes.open(store, is_shared=False, tell=lambda: None)
     try:
         return await made(changes, Tokens(changes, clock=clock, style="trunkline"))
@@ -62,7 +62,7 @@ async def start(store: Store) -> str:
 
 
 async def exists(store: Store) -> bool:
-    changes = HubChanges(FakeClock())
+    changes = RecordChanges(FakeClock(), feature="hub")
     await changes.open(store, is_shared=False, tell=lambda: None)
     tokens = Tokens(changes, clock=FakeClock(), style="trunkline")
     found = await tokens.list(principal=f"token:{NAME}")

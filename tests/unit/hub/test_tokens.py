@@ -6,7 +6,6 @@ import pytest
 from tests.unit.hub.tokens_world import Node, open_nodes
 
 from trunkline.background import BackgroundTasks
-from trunkline.hub.changes import TRUST_S
 from trunkline.hub.token_authenticator import NOTE_USED_S
 from trunkline.hub.tokens import SERVICE, TOKEN, Issued
 from trunkline.model.errors import (
@@ -18,6 +17,7 @@ from trunkline.model.errors import (
 )
 from trunkline.model.principal import Grant
 from trunkline.runtime.due_work import DueWork
+from trunkline.runtime.record_changes import TRUST_S
 from trunkline.testing import FakeClock, settle
 
 HOUR = 3600.0

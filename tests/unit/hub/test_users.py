@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from trunkline.hub.changes import HubChanges
 from trunkline.hub.grants import Grants
 from trunkline.hub.logins import login_of
 from trunkline.hub.passwords import Passwords
 from trunkline.hub.users import USER, Identity, User, Users
 from trunkline.model.errors import Conflict, InvalidParams, RouteNotFound, Unavailable
+from trunkline.runtime.record_changes import RecordChanges
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock
 
@@ -31,7 +31,7 @@ class World:
     def __init__(self) -> None:
         clock = FakeClock()
         self.store = MemoryStore(clock)
-        self.changes = HubChanges(clock)
+        self.changes = RecordChanges(clock, feature="hub")
         self.passwords = Passwords()
         self.sessions = Sessions()
         self.owners: set[str] = set()

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar, cast
 
-from trunkline.hub.changes import HubChanges
 from trunkline.hub.token_authenticator import TokenAuthenticator
 from trunkline.hub.token_values import Style
 from trunkline.hub.tokens import Tokens
@@ -13,6 +12,7 @@ from trunkline.model.errors import StoreUnusable
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Headers
 from trunkline.ports.store import Store
+from trunkline.runtime.record_changes import RecordChanges
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock
 from trunkline.testing.passing_store import PassingStore
@@ -49,7 +49,7 @@ class CountingStore(PassingStore):
 class Node:
     def __init__(self, inner: Store, clock: FakeClock, *, style: Style, max_held: int) -> None:
         self.store = CountingStore(inner)
-        self.changes = HubChanges(clock)
+        self.changes = RecordChanges(clock, feature="hub")
         self.tokens = Tokens(self.changes, clock=clock, style=style, random_hex=random_hex)
         self.authenticator = TokenAuthenticator(
             self.tokens, self.changes, clock=clock, max_held=max_held, max_refused=3

@@ -1,10 +1,11 @@
-"""`HubChanges`: changes of the hub's records, and how soon every node follows them.
+"""`RecordChanges`: changes of the records of a feature, and how soon every node follows them.
 
-Nodes keep agents and credentials in memory. Each change of the hub has a number: the version of one
-record, the *head*, which every change raises in its own commit. A node reads the head several times
-a second, and trusts its memory for `TRUST_S` after it began a look that found all changes followed.
-So a change holds everywhere after that time, also at a node that hears nothing; notices only make
-it quicker. A call that takes rights away returns when that time is over.
+Nodes keep agents and credentials in memory. Each change of a feature, such as the hub, has a
+number: the version of one record, the *head*, which every change raises in its own commit. A node
+reads the head several times a second, and trusts its memory for `TRUST_S` after it began a look
+that found all changes followed. So a change holds everywhere after that time, also at a node that
+hears nothing; notices only make it quicker. A call that takes rights away returns when that time is
+over.
 
 In a store that belongs to one process, that process makes all changes itself, and trusts its memory
 until a change cannot be followed.
@@ -25,11 +26,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.records import Change, Key, Put, Record
 from trunkline.ports.store import Store
 
-_log = logging.getLogger("trunkline.hub")
-
-HEAD: Final = Key("hub-head.1", "", "")
-CHANGE: Final = "hub-change.1"
-TOPIC: Final = "hub"
+_log = logging.getLogger("trunkline.records")
 
 # For how long a node trusts its memory after a look at the head.
 TRUST_S: Final = 1.0
@@ -54,9 +51,16 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(tuple[Touched, ...]).decode
 
 
-class HubChanges:
-    def __init__(self, clock: Clock) -> None:
+class RecordChanges:
+    def __init__(self, clock: Clock, *, feature: str) -> None:
+        """`feature` is a part of the kinds of its records, so it never changes."""
         self._clock = clock
+        self._feature = feature
+        self.head: Final = Key(f"{feature}-head.1", "", "")
+        # The kind of the records that say what a change was about.
+        self.kind: Final = f"{feature}-change.1"
+        # What the nodes tell each other.
+        self.topic: Final = feature
         self._store: Store | None = None
         # The rows of the audit to commit with a change.
         self.note: Callable[[Sequence[Touched]], Sequence[Change]] = lambda _: ()
@@ -75,12 +79,12 @@ class HubChanges:
         self._changed = 0
         self._heard = asyncio.Event()
         self._is_away = False
-        self._tasks = BackgroundTasks("hub")
+        self._tasks = BackgroundTasks(f"{feature} changes")
 
     @property
     def store(self) -> Store:
-        """The main store. The hub is open."""
-        assert self._store is not None, "the hub is not open"
+        """The main store. The feature is open."""
+        assert self._store is not None, f"the {self._feature} is not open"
         return self._store
 
     @property
@@ -97,7 +101,7 @@ class HubChanges:
         """Read everything. `tell` tells the other nodes that there is a change. Raises
         StoreError."""
         self._store, self._is_shared, self._tell = store, is_shared, tell
-        self._seen = _number(await store.record(HEAD))
+        self._seen = _number(await store.record(self.head))
         for follow in self._follow.values():
             await follow(None)
         await self.look()
@@ -155,20 +159,23 @@ class HubChanges:
 
     async def _commit(self, changes: tuple[Change, ...], things: tuple[Touched, ...]) -> None:
         for attempt in range(_ATTEMPTS):
-            head = await self.store.record(HEAD)
+            head = await self.store.record(self.head)
             number = _number(head)
             noted = Put(
-                key=Key(CHANGE, "", _id(number + 1)),
+                key=Key(self.kind, "", _id(number + 1)),
                 body=_encode(things),
                 due_in_ms=_KEPT_MS,
                 expected=0,
             )
             try:
-                await self.store.change(Put(key=HEAD, expected=number), noted, *changes)
+                await self.store.change(Put(key=self.head, expected=number), noted, *changes)
                 return
             except RecordConflict:
                 # Another change came first, unless the conflict is one of the changes themselves.
-                if _number(await self.store.record(HEAD)) == number or attempt == _ATTEMPTS - 1:
+                if (
+                    _number(await self.store.record(self.head)) == number
+                    or attempt == _ATTEMPTS - 1
+                ):
                     raise
 
     async def look(self) -> None:
@@ -180,7 +187,7 @@ class HubChanges:
                 return
             self._begun += 1
             began_at, changed = self._clock.monotonic(), self._changed
-            number = _number(await self.store.record(HEAD))
+            number = _number(await self.store.record(self.head))
             if number != self._seen:
                 await self._catch_up(number)
                 self._seen = number
@@ -201,8 +208,8 @@ class HubChanges:
         missing = [_id(each) for each in range(seen + 1, min(number, seen + _MAX_READ) + 1)]
         if number < seen or number - seen > _MAX_READ:
             return None
-        after = Key(CHANGE, "", _id(seen))
-        found = await self.store.records(CHANGE, scope="", after=after, limit=len(missing))
+        after = Key(self.kind, "", _id(seen))
+        found = await self.store.records(self.kind, scope="", after=after, limit=len(missing))
         if [record.key.id for record in found] != missing:
             return None
         touched: dict[str, list[str]] = {}
@@ -233,12 +240,12 @@ class HubChanges:
         except StoreError as error:
             if not self._is_away:
                 _log.warning(
-                    "the hub cannot read its changes, so every request asks the store",
-                    extra={"reason": error.message},
+                    "changes cannot be read, so every request asks the store",
+                    extra={"feature": self._feature, "reason": error.message},
                 )
             self._is_away = True
         except Exception:  # noqa: BLE001 - logged; memory is not trusted until a look succeeds
-            _log.exception("the hub cannot follow a change")
+            _log.exception("a change cannot be followed", extra={"feature": self._feature})
         else:
             self._is_away = False
 

@@ -1,5 +1,5 @@
-"""Changes of the hub: numbered, followed by every node, and trusted for no longer than they may
-be."""
+"""Changes of the records of a feature: numbered, followed by every node, and trusted for no longer
+than they may be."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -9,10 +9,10 @@ from typing import TypeVar, cast
 import pytest
 
 from trunkline.background import next_pass
-from trunkline.hub.changes import CHANGE, HEAD, LOOK_S, TRUST_S, HubChanges, Touched
 from trunkline.model.errors import RecordConflict, StoreUnusable
 from trunkline.ports.records import Delete, Key, Put
 from trunkline.ports.store import Store
+from trunkline.runtime.record_changes import LOOK_S, TRUST_S, RecordChanges, Touched
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock, settle
 from trunkline.testing.passing_store import PassingStore
@@ -38,7 +38,7 @@ class CutStore(PassingStore):
 class Memory:
     """What a node holds in memory of the records of kind `thing.1`."""
 
-    def __init__(self, store: Store, changes: HubChanges) -> None:
+    def __init__(self, store: Store, changes: RecordChanges) -> None:
         self._store = store
         self.changes = changes
         self.seen: dict[str, bytes] = {}
@@ -80,7 +80,8 @@ class Nodes:
         self.stores = [CutStore(self.inner) for _ in range(count)]
         self.is_shared, self.heard = is_shared, heard
         self.memories = [
-            Memory(cast("Store", store), HubChanges(self.clock)) for store in self.stores
+            Memory(cast("Store", store), RecordChanges(self.clock, feature="hub"))
+            for store in self.stores
         ]
 
     async def open(self, number: int) -> None:
@@ -214,7 +215,7 @@ async def test_changes_at_once_at_many_nodes_are_all_made_and_followed() -> None
         await n.clock.advance(LOOK_S)
         for memory in n.memories:
             assert sorted(memory.seen) == sorted(names)
-        head = await n.inner.record(HEAD)
+        head = await n.inner.record(Key("hub-head.1", "", ""))
         assert head is not None
         assert head.version == 30
 
@@ -225,7 +226,7 @@ async def test_a_node_that_missed_too_much_reads_everything_again() -> None:
         for number in range(3):
             await a.put(f"x{number}")
         # A change that was made long ago cannot be looked up any more.
-        await n.inner.change(Delete(key=Key(CHANGE, "", f"{1:016d}")))
+        await n.inner.change(Delete(key=Key("hub-change.1", "", f"{1:016d}")))
         await b.changes.look()
         assert b.followed == [None, None]
         assert sorted(b.seen) == ["x0", "x1", "x2"]

@@ -6,10 +6,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from trunkline.hub.credential_settings import JwtIssuer
-from trunkline.hub.jwt_values import Jwt, has_key_for, keys_in
 from trunkline.model.errors import Unavailable
 from trunkline.ports.clock import Clock
+from trunkline.protocol.jwt import Jwt, has_key_for, keys_in
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.http import Guard, HttpClient, Network, build_request
 from trunkline.remote.target import Limits
@@ -17,7 +16,7 @@ from trunkline.remote.target import Limits
 if TYPE_CHECKING:
     from joserfc.jwk import Key
 
-_log = logging.getLogger("trunkline.hub")
+_log = logging.getLogger("trunkline.remote")
 
 MAX_BYTES: Final = 512 * 1024
 FETCH_S: Final = 5.0
@@ -34,18 +33,21 @@ class Jwks:
     def __init__(
         self,
         name: str,
-        issuer: JwtIssuer,
         *,
+        url: str = "",
+        path: str = "",
         clock: Clock,
         allow_private: bool = False,
         network: Network | None = None,
     ) -> None:
+        """The keys are at the URL or in the file at the path. `name` is that of the issuer in the
+        log."""
         self._name = name
-        self._issuer = issuer
+        self._url = url
+        self._path = path
         self._clock = clock
         # The address is from the configuration, so it may be anywhere; redirects are not followed.
-        urls = [issuer.jwks_url] if issuer.jwks_url else []
-        guard = Guard.of(*urls, allow_private=allow_private)
+        guard = Guard.of(*([url] if url else ()), allow_private=allow_private)
         self._client = HttpClient(guard, network=network)
         self._keys: list[Key] = []
         self._read_at = -math.inf
@@ -88,9 +90,9 @@ class Jwks:
             )
 
     async def _bytes(self) -> bytes:
-        if self._issuer.jwks_path:
-            return await asyncio.to_thread(Path(self._issuer.jwks_path).read_bytes)
-        request = build_request("GET", self._issuer.jwks_url, {"Accept": "application/json"}, None)
+        if self._path:
+            return await asyncio.to_thread(Path(self._path).read_bytes)
+        request = build_request("GET", self._url, {"Accept": "application/json"}, None)
         async with asyncio.timeout(FETCH_S):
             answer = await self._client.fetch(request, Limits(), max_bytes=MAX_BYTES)
         if answer.status != 200:

@@ -5,23 +5,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 from joserfc.jwk import ECKey
-from tests.hub.jwt_issuer import AUDIENCE, ISSUER, Issuer, serving_keys
+from tests.hub.jwt_issuer import Issuer, serving_keys
 
-from trunkline.hub.credential_settings import JwtIssuer
-from trunkline.hub.jwks import AGAIN_S, KEPT_S, TRUSTED_S, Jwks
-from trunkline.hub.jwt_values import is_signed, keys_in, read_jwt
 from trunkline.model.errors import Unavailable
+from trunkline.protocol.jwt import is_signed, keys_in, read_jwt
+from trunkline.remote.jwks import AGAIN_S, KEPT_S, TRUSTED_S, Jwks
 from trunkline.testing import FakeClock
 
 
 class World:
     def __init__(self, issuer: Issuer, clock: FakeClock) -> None:
         self.issuer, self.clock = issuer, clock
-        self.jwks = Jwks(
-            "corp",
-            JwtIssuer(issuer=ISSUER, audience=AUDIENCE, jwks_url=issuer.url),
-            clock=clock,
-        )
+        self.jwks = Jwks("corp", url=issuer.url, clock=clock)
 
     async def accepts(self, key: str) -> bool:
         """Whether a token that this key signs is found to be signed."""
