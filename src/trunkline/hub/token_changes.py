@@ -55,7 +55,7 @@ class TokenChanges:
             tenant=planned.tenant,
             expires_in_s=new.expires_in_seconds,
             created_by=by.id,
-            # Other changes of tokens go through `RecordChanges`, which writes their rows of the audit.
+            # Other changes of tokens go through `RecordChanges`, which notes them in the audit.
             also=self._noted(by, "token.create", planned.principal, new.name),
         )
         return _shown(issued)
