@@ -122,6 +122,22 @@ async def test_a_request_waits_for_a_connection_that_was_just_lost(world: RelayW
     assert (await answer).status == 200
 
 
+async def test_a_request_that_waits_for_one_session_goes_to_its_successor(
+    world: RelayWorld,
+) -> None:
+    """The host was killed, and the relay still waits for its session."""
+    await world.attach(Told(), agents={AGENT: "me/helper", "acme/other": "me/other"})
+    world.wire.is_down = True
+    world.wire.cut()
+    await settle()
+    request = world.tasks.start(world.send(Get().http), name="request")
+    await world.clock.advance(1)
+    world.wire.is_down = False
+    await world.attach(Told(), token="other-host-token")
+    await world.clock.advance(1)
+    assert (await request).status == 200
+
+
 async def test_it_does_not_wait_for_long(world: RelayWorld) -> None:
     await world.attach(Told())
     world.wire.is_down = True
@@ -376,6 +392,22 @@ async def test_one_caller_does_not_keep_the_others_out(
     await settle()
     async with world.http.open(Get().http) as again:
         assert again.status == 200
+
+
+async def test_one_caller_does_not_keep_the_others_from_a_host(
+    world: RelayWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller of many hosts may have as many at each."""
+    monkeypatch.setattr("trunkline.relay.requests.MAX_PER_HOST", 1)
+    await world.attach(Scripted(), agents={AGENT: "me/helper", "acme/second": "me/second"})
+    await world.attach(Scripted(), agents={"acme/third": "me/third"}, token="other-host-token")
+    async with world.http.open(Get().http):
+        # Another agent of the same host.
+        assert (await world.send(Get(agent="acme/second").http)).status == 429
+        async with world.http.open(Get(agent="acme/third").http) as elsewhere:
+            assert elsewhere.status == 200
+        async with world.http.open(Get(token="reader-token").http) as other:
+            assert other.status == 200
 
 
 async def test_an_application_that_fails_answers_500(world: RelayWorld) -> None:

@@ -147,7 +147,7 @@ class Carrier(Generic[SomeSession]):
         self._on_event = on_event
         self._socket: Socket | None = None
         self._has_output = asyncio.Event()
-        # Those who wait for a connection; woken at each flush, and so at each tick.
+        # Those who wait for a connection; woken at each flush.
         self._moves: asyncio.Future[None] | None = None
 
     def stream(self, number: int) -> OpenStream:
@@ -171,16 +171,11 @@ class Carrier(Generic[SomeSession]):
         self.session.tick(self._clock.monotonic())
         self.flush()
 
-    async def connected(self, *, within_s: float) -> bool:
-        """Wait until the session has a connection. Whether it has one in time."""
-        until = self._clock.monotonic() + within_s
-        while not self.session.is_connected:
-            if self.session.is_ended or self._clock.monotonic() >= until:
-                return False
-            if self._moves is None or self._moves.done():
-                self._moves = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._moves)
-        return True
+    async def moved(self) -> None:
+        """Wait until something has happened to the session; a tick counts."""
+        if self._moves is None or self._moves.done():
+            self._moves = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._moves)
 
     async def carry(self, socket: Socket) -> Close:
         """Use the socket until it is closed, by whichever side. Returns how.

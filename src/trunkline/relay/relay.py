@@ -98,6 +98,18 @@ class Relay:
         lease = self._leases.find(agent)
         return None if lease is None else self._sessions.get(lease.session)
 
+    async def connected(self, agent: str, *, within_s: float) -> Attached | None:
+        """The same, once it has a connection; None if it has none in time. A host that has
+        restarted has another session by then."""
+        until = self._clock.monotonic() + within_s
+        while (attached := self.find(agent)) is not None and not attached.session.is_ended:
+            if attached.session.is_connected:
+                return attached
+            if self._clock.monotonic() >= until:
+                return None
+            await attached.carrier.moved()
+        return None
+
     def session_for(self, principal: Principal, resumed: str) -> Attached:
         """The session that a host asks to resume, where it has it; else a new one."""
         attached = self._sessions.get(resumed)

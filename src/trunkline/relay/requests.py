@@ -33,15 +33,17 @@ from trunkline.protocol.relay.events import Accepted, Answered, Cancelled, Piece
 from trunkline.protocol.relay.relay_session import CannotOpen
 from trunkline.protocol.versions import Version
 from trunkline.relay.carrier import OpenStream, StreamCancelled
-from trunkline.relay.relay import Relay
+from trunkline.relay.relay import Attached, Relay
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
-# Half of what a host takes at once, unless it says less.
-MAX_PER_CALLER: Final = 128
+# What one caller may have under way at one host: half of what the host takes, unless it says less.
+MAX_PER_HOST: Final = 128
+# The same at all hosts together. Each holds up to a window of the stream in memory.
+MAX_PER_CALLER: Final = 1024
 _RETRY_AFTER_S: Final = 5
 _STATUSES: Final = frozenset(map(int, HTTPStatus))
 _SAFE: Final = "/%:@!$&'()*+,;=~-._"
@@ -64,8 +66,8 @@ class RelayedRequests:
         self._tasks = tasks
         self._max_body_bytes = max_body_bytes
         self._wait_s = wait_s
-        # How many requests of each caller are under way.
-        self._under_way: Counter[str] = Counter()
+        # How many requests are under way of each caller, and of each caller and session.
+        self._under_way: Counter[tuple[str, str]] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         address = address_of(scope["path"])
@@ -98,25 +100,40 @@ class RelayedRequests:
         body = await self._body(receive)
         if body is None:
             return
-        with self._counted(caller):
-            await self._exchange(scope, receive, send, address, caller, body)
+        with self._counted(caller, "this relay", at_most=MAX_PER_CALLER):
+            attached = await self._attached(address.agent)
+            session = attached.session.id
+            with self._counted(caller, "this agent", at_most=MAX_PER_HOST, session=session):
+                await self._exchange(scope, receive, send, address, caller, attached, body)
 
     @contextmanager
-    def _counted(self, caller: Caller) -> Iterator[None]:
+    def _counted(
+        self, caller: Caller, where: str, *, at_most: int, session: str = ""
+    ) -> Iterator[None]:
         """Raises TooManyRequests for a caller who would keep the others out."""
-        if self._under_way[caller.id] >= MAX_PER_CALLER:
+        key = (caller.id, session)
+        if self._under_way[key] >= at_most:
             raise TooManyRequests(
-                f"You have {MAX_PER_CALLER} requests under way at this relay; wait for some of "
-                "them to end",
+                f"You have {at_most} requests under way at {where}; wait for some of them to end",
                 retry_after_s=_RETRY_AFTER_S,
             )
-        self._under_way[caller.id] += 1
+        self._under_way[key] += 1
         try:
             yield
         finally:
-            self._under_way[caller.id] -= 1
-            if not self._under_way[caller.id]:
-                del self._under_way[caller.id]
+            self._under_way[key] -= 1
+            if not self._under_way[key]:
+                del self._under_way[key]
+
+    async def _attached(self, agent: str) -> Attached:
+        """The session with the agent, with a connection. Raises Unavailable."""
+        attached = await self._relay.connected(agent, within_s=self._wait_s)
+        if attached is None:
+            raise Unavailable(
+                "The agent is not attached to the relay now; try again later",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+        return attached
 
     async def _exchange(
         self,
@@ -125,9 +142,10 @@ class RelayedRequests:
         send: Send,
         address: Address,
         caller: Caller,
+        attached: Attached,
         body: bytes,
     ) -> None:
-        stream, rest_of_body = await self._open(scope, address, caller, body)
+        stream, rest_of_body = _open(scope, address, caller, attached, body)
         watcher = self._tasks.start(
             _upload(receive, stream, rest_of_body), name="send a request to a host"
         )
@@ -152,35 +170,6 @@ class RelayedRequests:
                     f"The request body is larger than {self._max_body_bytes} bytes"
                 )
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    async def _open(
-        self, scope: Scope, address: Address, caller: Caller, body: bytes
-    ) -> tuple[OpenStream, bytes]:
-        """The stream, and what of the body is still to be sent. Raises Unavailable."""
-        attached = self._relay.find(address.agent)
-        if attached is None or not await attached.carrier.connected(within_s=self._wait_s):
-            raise Unavailable(
-                "The agent is not attached to the relay now; try again later",
-                retry_after_s=_RETRY_AFTER_S,
-            )
-        room = attached.session.first_room
-        try:
-            number = attached.session.open(
-                agent=address.agent,
-                caller=caller,
-                method=scope["method"],
-                target=_target(scope),
-                headers=headers.of_request(scope["headers"]),
-                data=body[:room],
-                is_last=len(body) <= room,
-            )
-        except CannotOpen as error:
-            raise Unavailable(
-                f"The agent takes no request now: {error}", retry_after_s=_RETRY_AFTER_S
-            ) from None
-        stream = attached.carrier.stream(number)
-        attached.carrier.flush()
-        return stream, body[room:]
 
     async def _download(self, send: Send, stream: OpenStream, address: Address) -> None:
         event = await stream.next()
@@ -213,6 +202,30 @@ class RelayedRequests:
         if is_stream:
             frame = _error_frame(address, _why(piece))
             await send({"type": "http.response.body", "body": frame, "more_body": False})
+
+
+def _open(
+    scope: Scope, address: Address, caller: Caller, attached: Attached, body: bytes
+) -> tuple[OpenStream, bytes]:
+    """The stream, and what of the body is still to be sent. Raises Unavailable."""
+    room = attached.session.first_room
+    try:
+        number = attached.session.open(
+            agent=address.agent,
+            caller=caller,
+            method=scope["method"],
+            target=_target(scope),
+            headers=headers.of_request(scope["headers"]),
+            data=body[:room],
+            is_last=len(body) <= room,
+        )
+    except CannotOpen as error:
+        raise Unavailable(
+            f"The agent takes no request now: {error}", retry_after_s=_RETRY_AFTER_S
+        ) from None
+    stream = attached.carrier.stream(number)
+    attached.carrier.flush()
+    return stream, body[room:]
 
 
 async def _upload(receive: Receive, stream: OpenStream, rest_of_body: bytes) -> None:
