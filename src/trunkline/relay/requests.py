@@ -30,7 +30,7 @@ from trunkline.protocol.relay import headers
 from trunkline.protocol.relay.addresses import Address, address_of
 from trunkline.protocol.relay.callers import Caller
 from trunkline.protocol.relay.events import Accepted, Answered, Cancelled, Piece
-from trunkline.protocol.relay.relay_session import CannotOpen
+from trunkline.protocol.relay.opening_session import CannotOpen
 from trunkline.protocol.versions import Version
 from trunkline.relay.carrier import OpenStream, StreamCancelled
 from trunkline.relay.relay import Attached, Relay

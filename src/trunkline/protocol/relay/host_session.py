@@ -1,37 +1,32 @@
-"""`HostSession`: the side of the host, which dials and serves the streams."""
+"""`HostSession`: the side of the host, which dials."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from trunkline.protocol.relay.callers import Request, verify
 from trunkline.protocol.relay.close_codes import (
     BAD_FRAME,
     GOING_AWAY,
     OUT_OF_ORDER,
-    OVER_LIMIT,
     SILENT,
     Close,
 )
-from trunkline.protocol.relay.events import Leased, Opened, TokenWanted, Welcomed
+from trunkline.protocol.relay.events import Leased, TokenWanted, Welcomed
 from trunkline.protocol.relay.frames import (
-    Accept,
     Agents,
     Frame,
-    Header,
     Hello,
     Leases,
     Reauth,
     Reauthed,
     Req,
-    Res,
     Resume,
     Violation,
     Welcome,
 )
-from trunkline.protocol.relay.session import Session, SessionSettings
-from trunkline.protocol.relay.streams import Stream
+from trunkline.protocol.relay.serving_session import ServingSession
+from trunkline.protocol.relay.session import SessionSettings
 
 # Time for the relay to answer a hello.
 GREETING_S: Final = 10.0
@@ -41,7 +36,7 @@ _RENEW_SHARE: Final = 0.2
 _RENEW_S: Final = 60.0
 
 
-class HostSession(Session):
+class HostSession(ServingSession):
     """One for the life of a host: where the relay does not resume the session, it begins anew."""
 
     def __init__(
@@ -53,9 +48,7 @@ class HostSession(Session):
     ) -> None:
         super().__init__(settings, now=now)
         self._agents = tuple(agents)
-        self._key = b""
         self.leases: Mapping[str, int] = {}
-        self._last_stream = 0
         self._is_greeting = False
         self._greeted_at = now
         self._token_wanted_at: float | None = None
@@ -64,7 +57,6 @@ class HostSession(Session):
         self._handlers |= {
             Leases: self._on_leases,
             Reauthed: self._on_reauthed,
-            Req: self._on_req,
         }
 
     def connect(self, now: float) -> None:
@@ -86,29 +78,6 @@ class HostSession(Session):
     def reauthenticate(self, token: str) -> None:
         if self.is_connected:
             self._push(Reauth(token))
-
-    def accept(self, stream: int) -> None:
-        """The request has begun and must not be sent again elsewhere."""
-        state = self.streams.get(stream)
-        if state is not None and not (state.is_accepted or state.has_ended):
-            state.is_accepted = True
-            self._add(Accept(self._number, stream))
-
-    def answer(
-        self,
-        stream: int,
-        *,
-        status: int,
-        headers: Sequence[Header],
-        data: bytes = b"",
-        is_last: bool = False,
-    ) -> None:
-        """The response, with the first piece of its body, for which there must be `room`. Raises
-        ValueError for a head that is too large."""
-        frame = Res(
-            n=self._number, stream=stream, status=status, headers=tuple(headers), fin=is_last
-        )
-        self._send_piece(self.streams[stream], frame, data, is_last=is_last)
 
     def tick(self, now: float) -> None:
         super().tick(now)
@@ -187,41 +156,5 @@ class HostSession(Session):
             early_s = min(_RENEW_S, ends_in_s * _RENEW_SHARE)
             self._token_wanted_at = self._now + ends_in_s - early_s
 
-    def _on_req(self, req: Req, body: bytes) -> None:
-        if req.stream != self._last_stream + 1:
-            raise Violation(BAD_FRAME, f"the next stream is {self._last_stream + 1}")
-        if len(self.streams) >= self.limits.max_streams:
-            raise Violation(OVER_LIMIT, f"there are {self.limits.max_streams} streams")
-        self._last_stream = req.stream
-        stream = Stream(
-            number=req.stream,
-            agent=req.agent,
-            credit=self.peer_limits.stream_bytes,
-            granted=self.limits.stream_bytes,
-            peer_has_begun=True,
-        )
-        self.streams[req.stream] = stream
-        request = Request(
-            session=self.id,
-            stream=req.stream,
-            agent=req.agent,
-            method=req.method,
-            target=req.target,
-        )
-        caller = verify(req.caller, request, self._key)
-        if caller is None:
-            self.cancel(req.stream, "refused", "the caller is not signed for this request")
-        elif self.is_draining or self.leases.get(req.agent) != req.epoch:
-            self.cancel(req.stream, "refused", "the agent is not here any more")
-        else:
-            self._events.append(
-                Opened(
-                    stream=req.stream,
-                    agent=req.agent,
-                    caller=caller,
-                    method=req.method,
-                    target=req.target,
-                    headers=req.headers,
-                )
-            )
-        self._receive_piece(stream, body, is_last=req.fin)
+    def _has(self, req: Req) -> bool:
+        return self.leases.get(req.agent) == req.epoch

@@ -24,7 +24,7 @@ from trunkline.protocol.relay.events import (
     Welcomed,
 )
 from trunkline.protocol.relay.frames import MAX_HEAD_BYTES, PIECE_OVERHEAD_BYTES, Limits
-from trunkline.protocol.relay.relay_session import CannotOpen
+from trunkline.protocol.relay.opening_session import CannotOpen
 from trunkline.protocol.relay.session import MAX_PIECE_BYTES, Session, SessionSettings
 
 WINDOW = 4096

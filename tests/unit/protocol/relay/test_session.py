@@ -17,7 +17,7 @@ from trunkline.protocol.relay.events import (
     Writable,
 )
 from trunkline.protocol.relay.frames import PIECE_OVERHEAD_BYTES, Limits
-from trunkline.protocol.relay.relay_session import CannotOpen
+from trunkline.protocol.relay.opening_session import CannotOpen
 from trunkline.protocol.relay.session import MAX_PIECE_BYTES, SessionSettings
 
 SMALL = SessionSettings(limits=Limits(stream_bytes=4096))
