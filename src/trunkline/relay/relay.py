@@ -2,9 +2,9 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -49,6 +49,18 @@ class Attached:
         )
 
 
+class LeaseListener(Protocol):
+    """Called on the loop. It may call the relay, and must not wait."""
+
+    def leased(self, agent: str) -> None:
+        """A session here has a new lease of the agent. It may be the successor of another one."""
+        ...
+
+    def released(self, agent: str) -> None:
+        """No session here has a lease of the agent any more."""
+        ...
+
+
 class RelaySettings(Struct, frozen=True, kw_only=True):
     session: SessionSettings = SessionSettings()
     max_sessions: int = 10_000
@@ -69,7 +81,12 @@ class Relay:
         self._random_bytes = random_bytes
         self._sessions: dict[str, Attached] = {}
         self._leases = LeaseTable()
+        self._listeners: list[LeaseListener] = []
         self._tasks = BackgroundTasks("relay")
+
+    def listen(self, listener: LeaseListener) -> None:
+        """Tell the listener of each lease from now on."""
+        self._listeners.append(listener)
 
     def start(self) -> None:
         self._tasks.spawn(self._tick(), name="tick")
@@ -140,9 +157,10 @@ class Relay:
         session = attached.session
         if session.is_connected or not (session.is_ended or not session.leases):
             return
-        self._release(attached)
+        released = self._release(attached)
         if self._sessions.get(session.id) is attached:
             del self._sessions[session.id]
+        self._tell_released(released)
 
     async def drain(self, *, grace_s: float) -> None:
         """Tell the hosts that the relay stops, and wait until their requests have ended."""
@@ -176,8 +194,9 @@ class Relay:
                 credential = {b"authorization": b"Bearer " + token.encode()}
                 self._check(attached, credential, is_new=True)
             case Draining():
-                self._release(attached)
+                released = self._release(attached)
                 attached.session.lease({})
+                self._tell_released(released)
             case _:
                 return
 
@@ -189,13 +208,19 @@ class Relay:
                 return
         losers = {self.find(agent) for agent in agents} - {attached, None}
         epochs = {agent: self._leases.take(session.id, agent).epoch for agent in agents}
-        for agent, epoch in session.leases.items():
-            if agent not in epochs:
-                self._leases.release(agent, epoch)
+        before = session.leases
+        released = self._release_some(
+            {agent: epoch for agent, epoch in before.items() if agent not in epochs}
+        )
         session.lease(epochs)
         for loser in losers:
             assert loser is not None
             self._take_away(loser)
+        self._tell_released(released)
+        for agent, epoch in epochs.items():
+            if before.get(agent) != epoch:
+                for listener in self._listeners:
+                    listener.leased(agent)
 
     def _take_away(self, loser: Attached) -> None:
         """Another session has agents of this one now. Nobody waits for it any longer, unless it
@@ -222,9 +247,17 @@ class Relay:
         lease = self._leases.find(agent)
         return lease is not None and lease.session == attached.session.id
 
-    def _release(self, attached: Attached) -> None:
-        for agent, epoch in attached.session.leases.items():
-            self._leases.release(agent, epoch)
+    def _release(self, attached: Attached) -> list[str]:
+        return self._release_some(attached.session.leases)
+
+    def _release_some(self, epochs: Mapping[str, int]) -> list[str]:
+        """The agents that were still leased with these epochs, and are not any more."""
+        return [agent for agent, epoch in epochs.items() if self._leases.release(agent, epoch)]
+
+    def _tell_released(self, agents: Sequence[str]) -> None:
+        for agent in agents:
+            for listener in self._listeners:
+                listener.released(agent)
 
     def _check(self, attached: Attached, credential: Headers, *, is_new: bool) -> None:
         self._tasks.spawn(
