@@ -35,9 +35,11 @@ class Request(Struct, frozen=True, kw_only=True):
     agent: str
     method: str
     target: str
+    # The id of the task that is delivered from the mailbox.
+    task: str = ""
 
 
-class _Claims(Struct, frozen=True, kw_only=True):
+class _Claims(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sub: str
     operations: tuple[str, ...] | None
     chain: tuple[str, ...]
@@ -46,6 +48,7 @@ class _Claims(Struct, frozen=True, kw_only=True):
     # As in RFC 9449.
     htm: str
     htu: str
+    task: str = ""
 
 
 def _claims(caller: Caller, request: Request) -> _Claims:
@@ -57,6 +60,7 @@ def _claims(caller: Caller, request: Request) -> _Claims:
         jti=f"{request.session}/{request.stream}",
         htm=request.method,
         htu=request.target,
+        task=request.task,
     )
 
 

@@ -99,6 +99,8 @@ class Opened(Struct, frozen=True, kw_only=True):
     method: str
     target: str
     headers: Sequence[Header]
+    # The id of the task that the mailbox delivers; empty for any other request.
+    task: str = ""
 
 
 _SharedEvent: TypeAlias = Piece | Writable | Cancelled | Draining

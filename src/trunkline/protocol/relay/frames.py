@@ -23,6 +23,7 @@ PIECE_OVERHEAD_BYTES: Final = 64
 MIN_FRAME_BYTES: Final = 2 * MAX_HEAD_BYTES
 MIN_STREAM_BYTES: Final = 4096
 MAX_AGENTS: Final = 256
+MAX_TASK_CHARS: Final = 256
 # JSON readers of some languages have no other numbers than doubles.
 _MAX_NUMBER: Final = 2**53 - 1
 
@@ -154,6 +155,9 @@ class Req(Struct, frozen=True, kw_only=True, tag="req", tag_field="frame", omit_
     # Path and query, percent-encoded.
     target: str
     headers: tuple[Header, ...] = ()
+    # The id of the task, if the request is a delivery from the mailbox (`deliveries`): the host
+    # accepts it only after it has committed the task.
+    task: Annotated[str, Meta(max_length=MAX_TASK_CHARS)] = ""
     # Whether no more of the body follows.
     fin: bool = False
 

@@ -51,15 +51,18 @@ class OpeningSession(Session):
         method: str,
         target: str,
         headers: Sequence[Header],
+        task: str = "",
         data: bytes = b"",
         is_last: bool = True,
     ) -> int:
-        """The number of a new stream for a request, with the first piece of its body. Raises
-        CannotOpen."""
+        """The number of a new stream for a request, with the first piece of its body. `task` is the
+        id of the task that the request delivers from the mailbox. Raises CannotOpen."""
         epoch = self._epoch_of(agent)
         self._check_open()
         number = self._last_stream + 1
-        request = Request(session=self.id, stream=number, agent=agent, method=method, target=target)
+        request = Request(
+            session=self.id, stream=number, agent=agent, method=method, target=target, task=task
+        )
         frame = Req(
             n=self._number,
             stream=number,
@@ -69,6 +72,7 @@ class OpeningSession(Session):
             method=method,
             target=target,
             headers=tuple(headers),
+            task=task,
             fin=is_last,
         )
         stream = Stream(

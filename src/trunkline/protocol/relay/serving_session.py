@@ -65,6 +65,7 @@ class ServingSession(Session):
             agent=req.agent,
             method=req.method,
             target=req.target,
+            task=req.task,
         )
         caller = verify(req.caller, request, self._key)
         if caller is None:
@@ -80,6 +81,7 @@ class ServingSession(Session):
                     method=req.method,
                     target=req.target,
                     headers=req.headers,
+                    task=req.task,
                 )
             )
         self._receive_piece(stream, body, is_last=req.fin)

@@ -152,13 +152,16 @@ class Pair:
             self.host.tick(self.now)
             self.settle()
 
-    def open(self, data: bytes = b"", *, is_last: bool = True, target: str = "/a2a") -> int:
+    def open(
+        self, data: bytes = b"", *, is_last: bool = True, target: str = "/a2a", task: str = ""
+    ) -> int:
         return self.relay.open(
             agent=AGENT,
             caller=ALICE,
             method="POST",
             target=target,
             headers=[("a2a-version", "1.0")],
+            task=task,
             data=data,
             is_last=is_last,
         )

@@ -22,6 +22,7 @@ def test_a_signed_caller_is_known_again() -> None:
         {"agent": "other"},
         {"method": "GET"},
         {"target": "/a?b=%21"},
+        {"task": "t"},
     ],
     ids=lambda change: next(iter(change)),
 )

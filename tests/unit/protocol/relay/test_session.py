@@ -65,6 +65,21 @@ def test_a_request_and_its_response_pass(pair: Pair) -> None:
     assert pair.relay.streams == pair.host.streams == {}
 
 
+def test_a_request_may_deliver_a_task(pair: Pair) -> None:
+    pair.open(task="t")
+    pair.settle()
+    assert [opened.task for opened in pair.opened()] == ["t"]
+
+
+def test_a_relay_cannot_deliver_another_task_than_the_signed_one(pair: Pair) -> None:
+    stream = pair.open(task="t")
+    pair.collect()
+    pair.to_host[-1] = pair.to_host[-1].replace(b'"task":"t"', b'"task":"u"')
+    pair.settle()
+    assert pair.opened() == []
+    assert [end.reason for end in ends(pair.relay_events, stream)] == ["refused"]
+
+
 def test_a_response_may_be_complete_in_its_head(pair: Pair) -> None:
     stream = pair.open()
     pair.settle()
