@@ -39,6 +39,7 @@ from trunkline.settings.hub_audit import HubAuditSettings
 from trunkline.settings.openclaw.profile import ProfileSettings
 from trunkline.settings.profiles import PRESETS
 from trunkline.settings.relay import RelaySettings
+from trunkline.settings.relay_server import RelayedAgentSettings, RelayServerSettings
 from trunkline.settings.routing import RouteSettings, RoutingSettings
 from trunkline.settings.server import ServerSettings
 from trunkline.settings.stores import StoreSettings
@@ -89,6 +90,8 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("[targets.ALIAS]", TargetSettings),
     ("[remote]", RemoteSettings),
     ("[relay]", RelaySettings),
+    ("[relay_server]", RelayServerSettings),
+    ('[relay_server.agents."TENANT/AGENT"]', RelayedAgentSettings),
     ("[hub]", HubSettings),
     ("[hub.jwt.NAME]", JwtIssuer),
     ("[hub.client_certificates]", ClientCertificates),

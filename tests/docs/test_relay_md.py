@@ -22,18 +22,24 @@ FRAMES = msgspec.inspect.type_info(frames.Frame)
 @pytest.fixture
 def configurations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
     found = []
+    first = ""
     for text in re.findall(r"^```toml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL):
         for name in re.findall(r"\$\{(\w+)\}", text):
             monkeypatch.setenv(name, f"0123456789abcdef-{name}")
         file = tmp_path / "trunkline.toml"
-        file.write_text(text)
+        # More of the relay, which needs the keys of the first one.
+        before = "" if "[auth" in text or "[relay]" in text else first
+        first = first or text
+        file.write_text(f"{before}\n{text}")
         found.append(load(file))
     return found
 
 
 def test_both_sides_fit_each_other(configurations: list[Settings]) -> None:
-    relay, host = configurations
+    relay, detailed, host = configurations
     assert relay.server.relay
+    assert detailed.as_relay is not None
+    assert detailed.as_relay.policies.of("acme/helper").wait_s == 30
     assert host.relay is not None
     assert host.relay.url == relay.server.public_url.replace("https", "wss") + "/agent"
     handles = host.relay.handles(host.default_agent())

@@ -13,6 +13,7 @@ from trunkline.protocol.relay.events import Cancelled, Piece
 from trunkline.protocol.relay.frames import Limits
 from trunkline.protocol.relay.session import SessionSettings
 from trunkline.relay.host import HostState
+from trunkline.relay.policies import AgentPolicies, AgentPolicy
 from trunkline.relay.relay import RelaySettings
 from trunkline.relay.relayed_callers import RelayedCallers, principal_of
 from trunkline.testing import settle
@@ -148,6 +149,20 @@ async def test_it_does_not_wait_for_long(world: RelayWorld) -> None:
     answer = await request
     assert answer.status == 503
     assert answer.headers["retry-after"] == "5"
+
+
+async def test_it_waits_longer_where_the_agent_has_a_longer_wait() -> None:
+    policies = AgentPolicies(exceptions={AGENT: AgentPolicy(wait_s=30)})
+    async with open_relay(policies=policies) as world:
+        await world.attach(Told())
+        world.wire.is_down = True
+        world.wire.cut()
+        await settle()
+        request = world.tasks.start(world.send(Get().http), name="request")
+        await world.clock.advance(29)
+        assert not request.done()
+        await world.clock.advance(2)
+        assert (await request).status == 503
 
 
 async def test_a_stream_whose_host_is_lost_ends_with_the_reason(world: RelayWorld) -> None:

@@ -15,6 +15,7 @@ from trunkline.ports.authenticator import Headers
 from trunkline.protocol.relay.session import SessionSettings
 from trunkline.relay.admission import Admission
 from trunkline.relay.host import Host, HostSettings
+from trunkline.relay.policies import AgentPolicies
 from trunkline.relay.relay import Relay, RelaySettings
 from trunkline.relay.relayed_callers import RelayedCallers
 from trunkline.relay.requests import Receive, RelayedRequests, Scope
@@ -33,7 +34,9 @@ PRINCIPALS = {
 
 
 class RelayWorld:
-    def __init__(self, settings: RelaySettings, *, max_body_bytes: int) -> None:
+    def __init__(
+        self, settings: RelaySettings, *, max_body_bytes: int, policies: AgentPolicies
+    ) -> None:
         self.clock = FakeClock()
         self.principals = dict(PRINCIPALS)
         self.tasks = BackgroundTasks("relay world")
@@ -46,6 +49,7 @@ class RelayWorld:
             identify=self._identify_client,
             tasks=self.tasks,
             max_body_bytes=max_body_bytes,
+            policies=policies,
         )
         self.http = Asgi(self.requests)
         self.hosts: list[Host] = []
@@ -132,9 +136,16 @@ class Get(Struct, kw_only=True):
 
 @asynccontextmanager
 async def open_relay(
-    settings: RelaySettings | None = None, *, max_body_bytes: int = 10_000_000
+    settings: RelaySettings | None = None,
+    *,
+    max_body_bytes: int = 10_000_000,
+    policies: AgentPolicies | None = None,
 ) -> AsyncIterator[RelayWorld]:
-    world = RelayWorld(settings or RelaySettings(), max_body_bytes=max_body_bytes)
+    world = RelayWorld(
+        settings or RelaySettings(),
+        max_body_bytes=max_body_bytes,
+        policies=policies or AgentPolicies(),
+    )
     world.relay.start()
     try:
         yield world

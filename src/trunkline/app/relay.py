@@ -27,6 +27,7 @@ from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Sen
 from trunkline.server.http import Disconnected
 from trunkline.settings import Settings
 from trunkline.settings.relay import AGENT_PATH, RelaySettings
+from trunkline.settings.relay_server import RelayServerSettings
 
 
 class Relaying:
@@ -35,7 +36,7 @@ class Relaying:
 
     def __init__(self, settings: Settings, *, clock: Clock) -> None:
         self._clock = clock
-        self._is_relay = settings.server.relay
+        self._as_relay = settings.as_relay
         self._max_body_bytes = settings.server.max_body_bytes
         self._host: _OwnHost | None = None
         if settings.relay is not None:
@@ -64,8 +65,10 @@ class Relaying:
     def connect(self, front: Front) -> None:
         if self._host is not None:
             self._host.connect(front)
-        if self._is_relay:
-            self._relay = _OwnRelay(front, clock=self._clock, max_body_bytes=self._max_body_bytes)
+        if self._as_relay is not None:
+            self._relay = _OwnRelay(
+                self._as_relay, front, clock=self._clock, max_body_bytes=self._max_body_bytes
+            )
 
     def start(self) -> None:
         for part in self._parts:
@@ -93,7 +96,9 @@ class Relaying:
 
 
 class _OwnRelay:
-    def __init__(self, front: Front, *, clock: Clock, max_body_bytes: int) -> None:
+    def __init__(
+        self, settings: RelayServerSettings, front: Front, *, clock: Clock, max_body_bytes: int
+    ) -> None:
         admission = Admission(front.identify_key, clock=clock)
         self._front = front
         self._tasks = BackgroundTasks("relayed requests")
@@ -104,6 +109,7 @@ class _OwnRelay:
             identify=self._identify,
             tasks=self._tasks,
             max_body_bytes=max_body_bytes,
+            policies=settings.policies,
         )
         front.application.mount(AGENT_PATH, sockets.mount)
         front.application.mount(PREFIX, partial(serve_with, requests))

@@ -203,7 +203,7 @@ def _info(gateway: Gateway, base_url: str, local_url: str) -> ServeInfo:
         ],
         auth=settings.auth_summary(),
         mcp_url=base_url + MCP_PATH if gateway.mcp is not None else "",
-        attach_url=_attach_url(base_url) if settings.server.relay else "",
+        attach_url=_attach_url(base_url) if settings.as_relay is not None else "",
         relayed=gateway.relaying.urls,
         version=(tried.dialects.only or tried.dialects.default) if tried else Version.V1_0,
     )

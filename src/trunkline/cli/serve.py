@@ -105,7 +105,7 @@ def serve(
         return files.load(target=target, overrides=overrides)
 
     settings, notes = load()
-    has_more = settings.remote.mcp or settings.server.relay or settings.hub is not None
+    has_more = settings.remote.mcp or settings.as_relay is not None or settings.hub is not None
     if not settings.agents and not has_more:
         raise ConfigError(
             f"{files.file}: there is nothing to serve: the file has agents to call, "

@@ -33,6 +33,7 @@ from trunkline.protocol.relay.events import Accepted, Answered, Cancelled, Piece
 from trunkline.protocol.relay.opening_session import CannotOpen
 from trunkline.protocol.versions import Version
 from trunkline.relay.carrier import OpenStream, StreamCancelled
+from trunkline.relay.policies import AgentPolicies
 from trunkline.relay.relay import Attached, Relay
 
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -45,6 +46,7 @@ MAX_PER_HOST: Final = 128
 # The same at all hosts together. Each holds up to a window of the stream in memory.
 MAX_PER_CALLER: Final = 1024
 _RETRY_AFTER_S: Final = 5
+_POLICIES: Final = AgentPolicies()
 _STATUSES: Final = frozenset(map(int, HTTPStatus))
 _SAFE: Final = "/%:@!$&'()*+,;=~-._"
 
@@ -57,15 +59,14 @@ class RelayedRequests:
         identify: Callable[[Scope, Receive], Awaitable[Principal]],
         tasks: BackgroundTasks,
         max_body_bytes: int,
-        wait_s: float = 5.0,
+        policies: AgentPolicies = _POLICIES,
     ) -> None:
-        """`identify` raises as `Access.identify` does. A request waits for `wait_s` for a host
-        whose connection was just lost."""
+        """`identify` raises as `Access.identify` does."""
         self._relay = relay
         self._identify = identify
         self._tasks = tasks
         self._max_body_bytes = max_body_bytes
-        self._wait_s = wait_s
+        self._policies = policies
         # How many requests are under way of each caller, and of each caller and session.
         self._under_way: Counter[tuple[str, str]] = Counter()
 
@@ -127,7 +128,7 @@ class RelayedRequests:
 
     async def _attached(self, agent: str) -> Attached:
         """The session with the agent, with a connection. Raises Unavailable."""
-        attached = await self._relay.connected(agent, within_s=self._wait_s)
+        attached = await self._relay.connected(agent, within_s=self._policies.of(agent).wait_s)
         if attached is None:
             raise Unavailable(
                 "The agent is not attached to the relay now; try again later",

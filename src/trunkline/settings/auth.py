@@ -46,7 +46,7 @@ class ApiKey(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attach: Annotated[
         tuple[str, ...],
         doc(
-            "What a gateway with this key may attach to the relay (`server.relay`): "
+            "What a gateway with this key may attach to the relay that this one is: "
             '`"tenant/agent"`, or `"tenant/*"` for all agents of a tenant.'
         ),
     ] = ()

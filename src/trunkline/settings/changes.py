@@ -22,6 +22,7 @@ NEEDS_RESTART: Final = frozenset(
         "cluster",
         "hub",
         "relay",
+        "relay_server",
         "remote.mcp",
         "remote.max_mcp_sessions",
         "remote.max_mcp_sessions_per_caller",

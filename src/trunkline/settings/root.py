@@ -16,6 +16,7 @@ from trunkline.settings.auth import AuthSettings
 from trunkline.settings.cluster import ClusterSettings
 from trunkline.settings.hub import HubSettings
 from trunkline.settings.relay import RelaySettings
+from trunkline.settings.relay_server import RelayServerSettings
 from trunkline.settings.routing import RouteSettings, RoutingSettings
 from trunkline.settings.server import ServerSettings, is_loopback_host, is_loopback_url
 from trunkline.settings.stores import StoreSettings
@@ -67,9 +68,21 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         doc("The relay at which the agents of this gateway can be called."),
     ] = None
 
+    relay_server: Annotated[
+        RelayServerSettings | None,
+        doc("The relay that this gateway is for others."),
+    ] = None
+
     network: Annotated[NetworkSettings, doc("Which addresses the gateway calls.")] = field(
         default_factory=NetworkSettings
     )
+
+    @property
+    def as_relay(self) -> RelayServerSettings | None:
+        """The relay that this gateway is for others; None if it is none."""
+        if self.relay_server is None and self.server.relay:
+            return RelayServerSettings()
+        return self.relay_server
 
     @property
     def route_list(self) -> list[Route]:

@@ -22,6 +22,7 @@ from trunkline.settings.cluster import cluster_problems
 from trunkline.settings.hub_audit import hub_audit_problems
 from trunkline.settings.profiles import profile_problems
 from trunkline.settings.relay import relay_problems
+from trunkline.settings.relay_server import relay_server_problems
 from trunkline.settings.root import Settings
 from trunkline.settings.routing import route_problems
 from trunkline.settings.server import is_loopback_host, is_loopback_url, server_problems
@@ -62,7 +63,7 @@ def _problems(settings: Settings) -> Iterator[Problem]:
     yield from _public_url_problems(settings)
     yield from key_problems(settings.auth.keys)
     yield from _access_problems(settings)
-    is_for_others = settings.calls_others() or settings.server.relay
+    is_for_others = settings.calls_others() or settings.as_relay is not None
     if not settings.agents and not is_for_others and settings.hub is None:
         yield Problem(
             ("agents",),
@@ -149,9 +150,12 @@ def _relay_problems(settings: Settings) -> Iterator[Problem]:
         yield from relay_problems(
             settings.relay, agents=settings.agents, default_agent=settings.default_agent()
         )
-    if settings.server.relay and not any(key.attach for key in settings.auth.keys.values()):
-        yield bad_value(
-            ("server", "relay"),
+    if settings.as_relay is None:
+        return
+    yield from relay_server_problems(settings.as_relay)
+    if not any(key.attach for key in settings.auth.keys.values()):
+        yield Problem(
+            ("relay_server",) if settings.relay_server is not None else ("server", "relay"),
             "nobody may attach an agent, because no key allows it",
             "Add a key for each gateway that attaches agents:\n    [auth.keys.laptop]\n"
             '    key = "${LAPTOP_TOKEN}"\n    attach = ["tenant/agent"]',

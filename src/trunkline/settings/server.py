@@ -94,7 +94,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         doc(
             "Whether this gateway is a relay: other gateways attach their agents at `/agent`, and "
             "callers reach them below `/t/TENANT/a2a/AGENT`. The keys `attach` of `[auth.keys]` "
-            "say who may attach what."
+            "say who may attach what. `true` is short for an empty table `[relay_server]`."
         ),
     ] = False
     log_requests: Annotated[bool, doc("Log one line for every HTTP request.")] = False

@@ -8,6 +8,7 @@ from tests.unit.settings.documents import KEY, agent, made, only, problems
 from trunkline.engine.access import is_unrestricted, may_attach
 from trunkline.model.principal import Grant, Principal
 from trunkline.settings import Settings
+from trunkline.settings.relay_server import RelayServerSettings
 
 RELAY = {
     "url": "wss://relay.example/agent",
@@ -103,6 +104,45 @@ def test_the_agents_of_a_target_are_not_known_yet() -> None:
 def test_a_relay_needs_no_agents_of_its_own() -> None:
     keys = {"laptop": {"key": KEY, "attach": ["acme/*"]}}
     assert made(agents={}, server={"relay": True}, auth={"keys": keys}).server.relay
+
+
+RELAYING = {"auth": {"keys": {"laptop": {"key": KEY, "attach": ["acme/*"]}}}}
+
+
+@pytest.mark.parametrize(
+    "table", [{"server": {"relay": True}}, {"relay_server": {}}], ids=["short", "table"]
+)
+def test_the_table_turns_a_relay_on(table: dict[str, Any]) -> None:
+    assert made(agents={}, **RELAYING, **table).as_relay == RelayServerSettings()
+    assert made(**RELAYING).as_relay is None
+
+
+def test_an_agent_of_a_relay_may_have_settings_of_its_own() -> None:
+    agents = {"acme/helper": {"wait_s": 20}, "acme/same": {}}
+    relay = made(**RELAYING, relay_server={"wait_s": 2.5, "agents": agents}).as_relay
+    assert relay is not None
+    waits = {agent: relay.policies.of(agent).wait_s for agent in (*agents, "acme/other")}
+    assert waits == {"acme/helper": 20, "acme/same": 2.5, "acme/other": 2.5}
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "what"),
+    [
+        ({"wait_s": 61}, "relay_server.wait_s", "<= 60"),
+        ({"agents": {"acme": {}}}, "relay_server.agents.acme", "no agent of a relay"),
+        ({"agents": {"acme/*": {}}}, 'relay_server.agents."acme/*"', "no agent of a relay"),
+        (
+            {"agents": {"acme/helper": {"wait_s": -1}}},
+            'relay_server.agents."acme/helper".wait_s',
+            ">= 0",
+        ),
+        ({"agents": {"acme/helper": {"x": 1}}}, 'relay_server.agents."acme/helper".x', "unknown"),
+    ],
+)
+def test_what_is_wrong_with_a_relay_is_named(table: dict[str, Any], key: str, what: str) -> None:
+    problem = only(**RELAYING, relay_server=table)
+    assert problem.key == key
+    assert what in problem.what
 
 
 def test_a_relay_where_nobody_may_attach_is_none() -> None:
