@@ -54,6 +54,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
             if self.hub is not None:
                 await self.hub.open(self.runtimes, self.settings)
             await self.routing.open()
+            await self.relaying.open(self.runtimes)
             self.relaying.start()
         except BaseException:
             await self.close()
@@ -138,7 +139,7 @@ def build(
         clock=clock,
         times=settings.cluster.times,
         gate=gate,
-        due_kinds=[*due_kinds, *routing.routing.due_kinds()],
+        due_kinds=[*due_kinds, *routing.routing.due_kinds(), *relaying.due_kinds()],
         agents=routing.agents,
         gateway=_name(base_url),
         credentials=None if hub is None else hub.turn_credentials.of,
@@ -169,7 +170,7 @@ def build(
         more_figures=lambda: [*routing.routing.counts.figures(), *relaying.figures()],
         more_problems=relaying.problems,
     )
-    if hub is not None or routing.may_have_calls(settings):
+    if settings.needs_main_store or routing.may_have_calls(settings):
         # These need the main store, also if no agent of the configuration has its tasks there.
         _ = runtimes.at(settings.store, adopting=settings.adopting_agent(settings.store))
     directory = AgentDirectory(

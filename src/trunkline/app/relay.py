@@ -2,13 +2,14 @@
 to."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from trunkline.app.cards import Addresses, Place
 from trunkline.app.front import Front
+from trunkline.app.runtimes import Runtimes
 from trunkline.background import BackgroundTasks
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Authenticator
@@ -23,6 +24,8 @@ from trunkline.relay.relay import RelaySettings as Limits
 from trunkline.relay.relayed_callers import RelayedCallers
 from trunkline.relay.requests import RelayedRequests
 from trunkline.relay.sockets import HostSockets
+from trunkline.runtime.due_work import DueKind
+from trunkline.runtime.runtime import Runtime
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
 from trunkline.server.http import Disconnected
 from trunkline.settings import Settings
@@ -70,6 +73,16 @@ class Relaying:
                 self._as_relay, front, clock=self._clock, max_body_bytes=self._max_body_bytes
             )
 
+    def due_kinds(self) -> Sequence[DueKind]:
+        """The due work of the main store."""
+        return ()
+
+    async def open(self, runtimes: Runtimes) -> None:
+        """Raises StoreError."""
+        if self._relay is not None:
+            assert runtimes.main is not None, "a relay needs the main store"
+            await self._relay.open(runtimes.main)
+
     def start(self) -> None:
         for part in self._parts:
             part.start()
@@ -113,6 +126,10 @@ class _OwnRelay:
         )
         front.application.mount(AGENT_PATH, sockets.mount)
         front.application.mount(PREFIX, partial(serve_with, requests))
+
+    async def open(self, main: Runtime) -> None:
+        """Raises StoreError."""
+        await main.main.open()
 
     def start(self) -> None:
         self._relay.start()

@@ -116,10 +116,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return default if default in there else next(iter(there), "")
 
     def stores(self) -> list[StoreSettings]:
-        """The stores of the agents that run, and that of the hub, each one once."""
+        """The stores of the agents that run, and that of the hub and the relay, each one once."""
         running = [agent for agent in self.agents.values() if not agent.unavailable]
-        of_hub = [self.store] if self.hub is not None else []
-        return list(dict.fromkeys([*of_hub, *(agent.store or self.store for agent in running)]))
+        main = [self.store] if self.needs_main_store else []
+        return list(dict.fromkeys([*main, *(agent.store or self.store for agent in running)]))
+
+    @property
+    def needs_main_store(self) -> bool:
+        """Whether features keep records in the main store, also if no agent has its tasks there."""
+        return self.hub is not None or self.as_relay is not None
 
     def operator_store(self) -> StoreSettings:
         """The store beside which a running gateway leaves the credential for operators: the main

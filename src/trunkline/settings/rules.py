@@ -165,7 +165,7 @@ def _relay_problems(settings: Settings) -> Iterator[Problem]:
 
 def _stores(settings: Settings) -> Iterator[tuple[Path, StoreSettings]]:
     owns = {handle: agent.store for handle, agent in settings.agents.items()}
-    if not owns or None in owns.values() or settings.hub is not None:
+    if not owns or None in owns.values() or settings.needs_main_store:
         yield ("store",), settings.store
     for handle, store in owns.items():
         if store is not None:

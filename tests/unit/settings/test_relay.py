@@ -117,6 +117,12 @@ def test_the_table_turns_a_relay_on(table: dict[str, Any]) -> None:
     assert made(**RELAYING).as_relay is None
 
 
+def test_a_relay_keeps_its_records_in_the_main_store() -> None:
+    relay = made(agents={}, **RELAYING, relay_server={}, store={"path": "relay.db"})
+    assert relay.stores() == [relay.store]
+    assert relay.operator_store() == relay.store
+
+
 def test_an_agent_of_a_relay_may_have_settings_of_its_own() -> None:
     agents = {"acme/helper": {"wait_s": 20}, "acme/same": {}}
     relay = made(**RELAYING, relay_server={"wait_s": 2.5, "agents": agents}).as_relay
