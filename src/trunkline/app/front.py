@@ -1,5 +1,6 @@
 """`Front`: the parts that a request meets before its agent: access, limits and pages."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.figures import Figure, Labelled, Timed
 from trunkline.protocol.ai_catalog import PATH as CATALOG_PATH
 from trunkline.server.a2a import A2AHandler, OnTurnedAway
-from trunkline.server.access import Access
+from trunkline.server.access import Access, KnownCaller
 from trunkline.server.ai_catalog import AiCatalog
 from trunkline.server.api_keys import ApiKeys
 from trunkline.server.application import Application, Idle
@@ -74,6 +75,7 @@ class Front:
         self._lifespan = lifespan
         self._catalog = catalog
         self._on_turned_away = on_turned_away
+        self._large_bodies = asyncio.Lock()
         self._streams = StreamCounts(settings.server.max_streams_per_principal)
         # The listener shares it.
         self.budget = MemoryBudget(settings.server.max_held_bytes)
@@ -131,6 +133,7 @@ class Front:
                 clock=self._clock,
                 logs_requests=settings.server.log_requests,
                 on_turned_away=self._on_turned_away,
+                large_bodies=self._large_bodies,
             ),
             pages=build_pages(
                 problems=lambda: [*self._runtimes.problems(), *self._more_problems()],
@@ -142,6 +145,18 @@ class Front:
             ),
             page_paths=(*PATHS, *more),
             idle=idle_addresses(settings),
+        )
+
+    def handler_for(self, principal: Principal) -> A2AHandler:
+        """Serves one request of a caller that was found before."""
+        return A2AHandler(
+            access=KnownCaller(principal),
+            streams=self._streams,
+            metrics=self._metrics,
+            clock=self._clock,
+            logs_requests=self._settings.server.log_requests,
+            on_turned_away=self._on_turned_away,
+            large_bodies=self._large_bodies,
         )
 
     async def identify_caller(self, request: Request) -> Principal:

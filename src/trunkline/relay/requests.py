@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from trunkline.background import BackgroundTasks
 from trunkline.engine.access import operations_of
@@ -51,6 +53,34 @@ _STATUSES: Final = frozenset(map(int, HTTPStatus))
 _SAFE: Final = "/%:@!$&'()*+,;=~-._"
 
 
+class RelayedRequest(Struct, kw_only=True, eq=False):
+    """A request to an agent of the relay, with its whole body."""
+
+    scope: Scope
+    # What is left to receive is that the client leaves.
+    receive: Receive
+    send: Send
+    address: Address
+    principal: Principal
+    # The principal as the host gets it.
+    caller: Caller
+    body: bytes
+
+
+class AtRelay(Protocol):
+    """Answers requests at the relay, in place of their agent."""
+
+    def concerns(self, agent: str) -> bool:
+        """Whether a request to the agent may have to be answered here although the agent is
+        attached. Called for each request."""
+        ...
+
+    async def answer(self, request: RelayedRequest, *, is_away: bool) -> bool:
+        """Answer the request, unless it is for the agent alone. `is_away`: the agent cannot be
+        reached now. Raises TrunklineError, which becomes the answer."""
+        ...
+
+
 class RelayedRequests:
     def __init__(
         self,
@@ -60,8 +90,10 @@ class RelayedRequests:
         tasks: BackgroundTasks,
         max_body_bytes: int,
         policies: AgentPolicies = _POLICIES,
+        at_relay: AtRelay | None = None,
     ) -> None:
         """`identify` raises as `Access.identify` does."""
+        self._at_relay = at_relay
         self._relay = relay
         self._identify = identify
         self._tasks = tasks
@@ -75,37 +107,41 @@ class RelayedRequests:
         try:
             if address is None:
                 raise RouteNotFound("Agents of the relay are at /t/TENANT/a2a/AGENT")
-            caller = await self._caller(scope, receive, address.agent)
-            await self._relay_request(scope, receive, send, address, caller)
+            principal = await self._identify(scope, receive)
+            caller = _caller(principal, address.agent)
+            body = await self._body(receive)
+            if body is None:
+                return
+            request = RelayedRequest(
+                scope=scope,
+                receive=receive,
+                send=send,
+                address=address,
+                principal=principal,
+                caller=caller,
+                body=body,
+            )
+            with self._counted(caller, "this relay", at_most=MAX_PER_CALLER):
+                await self._serve(request)
         except TrunklineError as error:
             await _refuse(send, address, error)
 
-    async def _caller(self, scope: Scope, receive: Receive, agent: str) -> Caller:
-        """Nothing here depends on whether the agent exists."""
-        principal = await self._identify(scope, receive)
-        operations = operations_of(principal, agent)
-        if operations is not None and not operations:
-            raise PermissionDenied(
-                f"This credential may not call the agent {agent}; ask the operator of the relay to "
-                "grant it"
-            )
-        return Caller(
-            id=principal.id,
-            operations=None if operations is None else tuple(sorted(operations)),
-            chain=principal.chain,
-        )
-
-    async def _relay_request(
-        self, scope: Scope, receive: Receive, send: Send, address: Address, caller: Caller
-    ) -> None:
-        body = await self._body(receive)
-        if body is None:
+    async def _serve(self, request: RelayedRequest) -> None:
+        agent, at_relay = request.address.agent, self._at_relay
+        if (
+            at_relay is not None
+            and at_relay.concerns(agent)
+            and await at_relay.answer(request, is_away=False)
+        ):
             return
-        with self._counted(caller, "this relay", at_most=MAX_PER_CALLER):
-            attached = await self._attached(address.agent)
-            session = attached.session.id
-            with self._counted(caller, "this agent", at_most=MAX_PER_HOST, session=session):
-                await self._exchange(scope, receive, send, address, caller, attached, body)
+        attached = await self._relay.connected(agent, within_s=self._policies.of(agent).wait_s)
+        if attached is None:
+            if at_relay is not None and await at_relay.answer(request, is_away=True):
+                return
+            raise not_attached()
+        session = attached.session.id
+        with self._counted(request.caller, "this agent", at_most=MAX_PER_HOST, session=session):
+            await self._exchange(request, attached)
 
     @contextmanager
     def _counted(
@@ -126,32 +162,13 @@ class RelayedRequests:
             if not self._under_way[key]:
                 del self._under_way[key]
 
-    async def _attached(self, agent: str) -> Attached:
-        """The session with the agent, with a connection. Raises Unavailable."""
-        attached = await self._relay.connected(agent, within_s=self._policies.of(agent).wait_s)
-        if attached is None:
-            raise Unavailable(
-                "The agent is not attached to the relay now; try again later",
-                retry_after_s=_RETRY_AFTER_S,
-            )
-        return attached
-
-    async def _exchange(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        address: Address,
-        caller: Caller,
-        attached: Attached,
-        body: bytes,
-    ) -> None:
-        stream, rest_of_body = _open(scope, address, caller, attached, body)
+    async def _exchange(self, request: RelayedRequest, attached: Attached) -> None:
+        stream, rest_of_body = _open(request, attached)
         watcher = self._tasks.start(
-            _upload(receive, stream, rest_of_body), name="send a request to a host"
+            _upload(request.receive, stream, rest_of_body), name="send a request to a host"
         )
         try:
-            await self._download(send, stream, address)
+            await self._download(request.send, stream, request.address)
         finally:
             watcher.cancel()
             stream.close()
@@ -205,15 +222,36 @@ class RelayedRequests:
             await send({"type": "http.response.body", "body": frame, "more_body": False})
 
 
-def _open(
-    scope: Scope, address: Address, caller: Caller, attached: Attached, body: bytes
-) -> tuple[OpenStream, bytes]:
+def _caller(principal: Principal, agent: str) -> Caller:
+    """Nothing here depends on whether the agent exists. Raises PermissionDenied."""
+    operations = operations_of(principal, agent)
+    if operations is not None and not operations:
+        raise PermissionDenied(
+            f"This credential may not call the agent {agent}; ask the operator of the relay to "
+            "grant it"
+        )
+    return Caller(
+        id=principal.id,
+        operations=None if operations is None else tuple(sorted(operations)),
+        chain=principal.chain,
+    )
+
+
+def not_attached() -> Unavailable:
+    return Unavailable(
+        "The agent is not attached to the relay now; try again later",
+        retry_after_s=_RETRY_AFTER_S,
+    )
+
+
+def _open(request: RelayedRequest, attached: Attached) -> tuple[OpenStream, bytes]:
     """The stream, and what of the body is still to be sent. Raises Unavailable."""
+    scope, body = request.scope, request.body
     room = attached.session.first_room
     try:
         number = attached.session.open(
-            agent=address.agent,
-            caller=caller,
+            agent=request.address.agent,
+            caller=request.caller,
             method=scope["method"],
             target=_target(scope),
             headers=headers.of_request(scope["headers"]),

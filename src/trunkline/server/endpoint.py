@@ -2,12 +2,21 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Never
+from typing import Any, Never, Protocol
 
 from msgspec import Struct
 
 from trunkline.engine.access import check_granted
-from trunkline.model.calls import Caller, GetExtendedAgentCardRequest, Operation
+from trunkline.model.calls import (
+    Caller,
+    CancelTaskRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Operation,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+)
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import (
     Case,
@@ -20,13 +29,15 @@ from trunkline.model.errors import (
     Unauthenticated,
     UnsupportedOperation,
 )
+from trunkline.model.profile import Profile
 from trunkline.ports.directory import Standing
 from trunkline.protocol.cards import STANDARD, Form, Shape
 from trunkline.protocol.dialects import Dialects
 from trunkline.protocol.operations import PUSH, STREAMING
 from trunkline.protocol.versions import Version
-from trunkline.runtime.agents import PublishedAgent
-from trunkline.runtime.service import Service
+from trunkline.runtime.fanout import Reply, Subscription
+from trunkline.runtime.large_values import LargeValues
+from trunkline.runtime.service import ListAnswer, TaskAnswer
 
 
 class Limits(Struct, frozen=True, kw_only=True):
@@ -34,10 +45,57 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_json_depth: int = 64
 
 
+class ServedAgent(Protocol):
+    """A `PublishedAgent`, or an agent that another gateway has."""
+
+    @property
+    def handle(self) -> str: ...
+    @property
+    def profile(self) -> Profile: ...
+    @property
+    def is_open(self) -> bool: ...
+
+
+class Operations(Protocol):
+    """The operations of A2A: those of a `Service`, or of one that answers in place of an agent. The
+    agent of each call is that of the endpoint."""
+
+    @property
+    def large_values(self) -> LargeValues: ...
+
+    async def send(
+        self, agent: Any, caller: Caller, request: SendMessageRequest, /
+    ) -> TaskAnswer | Reply: ...
+
+    async def stream(
+        self, agent: Any, caller: Caller, request: SendMessageRequest, /, *, is_whole: bool = False
+    ) -> Subscription: ...
+
+    async def get(self, agent: Any, caller: Caller, request: GetTaskRequest, /) -> bytes: ...
+
+    async def list(
+        self, agent: Any, caller: Caller, request: ListTasksRequest, /
+    ) -> ListAnswer: ...
+
+    async def cancel(self, agent: Any, caller: Caller, request: CancelTaskRequest, /) -> bytes: ...
+
+    async def subscribe(
+        self,
+        agent: Any,
+        caller: Caller,
+        request: SubscribeToTaskRequest,
+        /,
+        *,
+        last_seq: int | None = None,
+        closes_on_input_required: bool = False,
+        is_whole: bool = False,
+    ) -> Subscription: ...
+
+
 class Endpoint(Struct, kw_only=True, eq=False):
-    agent: PublishedAgent
-    # The service of the runtime that holds the agent's tasks.
-    service: Service
+    agent: ServedAgent
+    # What answers: the service of the runtime that holds the agent's tasks.
+    service: Operations
     dialects: Dialects
     limits: Limits
     # Replaced while the gateway runs, if it follows the card of another agent.

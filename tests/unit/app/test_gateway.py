@@ -9,6 +9,7 @@ from tests.unit.settings.documents import KEY, agent
 
 from trunkline.app.gateway import Gateway, build, create_app
 from trunkline.protocol.versions import Version
+from trunkline.runtime.agents import PublishedAgent
 from trunkline.server.logs import extras
 from trunkline.settings import Settings, from_document
 
@@ -103,6 +104,7 @@ def test_an_endpoint_has_what_the_settings_say() -> None:
         assert endpoint.extended_card is not None
         assert endpoint.agent.profile.max_concurrency == 3
         # What any of its skills takes is let in.
+        assert isinstance(endpoint.agent, PublishedAgent)
         assert endpoint.agent.input_modes == ("text/plain", "image/png")
     assert built.endpoints[0].agent is built.endpoints[1].agent
 
