@@ -174,12 +174,17 @@ class _OwnHost:
     def connect(self, front: Front) -> None:
         self._front = front
         self._host = Host(
-            HostSettings(url=self._settings.url, agents=self._handles),
+            HostSettings(
+                url=self._settings.url,
+                agents=self._handles,
+                protocol=self._settings.protocol,
+                v1_operations=self._settings.v1_operations(),
+            ),
             app=self._serve,
             callers=self.callers,
             token=self._token,
             clock=self._clock,
-            dial=dialing.dial,
+            dial=dialing.dial_v1 if self._settings.protocol == "v1" else dialing.dial,
         )
 
     def start(self) -> None:

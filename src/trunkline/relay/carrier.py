@@ -23,8 +23,12 @@ _OF_STREAMS: Final = (Accepted, Answered, Piece, Cancelled)
 class Socket(Protocol):
     """A connection. Its methods raise WebSocketClosed once it is closed."""
 
+    @property
+    def subprotocol(self) -> str | None:
+        """That of the relay protocol which both sides speak; None means protocol v1."""
+
     async def receive(self) -> str | bytes: ...
-    async def send(self, message: bytes) -> None: ...
+    async def send(self, message: str | bytes) -> None: ...
     def close(self, code: int, reason: str) -> Coroutine[Any, Any, None]: ...
 
 

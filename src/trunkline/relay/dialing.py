@@ -1,11 +1,12 @@
 """`dial`: a connection to a relay."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from trunkline.ports.websocket import ABNORMAL, WebSocketClosed
 from trunkline.protocol.relay.close_codes import FORBIDDEN, NOT_AUTHENTICATED
-from trunkline.protocol.relay.frames import SUBPROTOCOL, Limits
-from trunkline.relay.carrier import Socket
+from trunkline.protocol.relay.frames import SUBPROTOCOL
+from trunkline.protocol.relay.v1_frames import MAX_FRAME_BYTES
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.websocket import SocketClosed, UpgradeRefused, WebSocket, open_websocket
 
@@ -25,9 +26,13 @@ class DialFailed(Exception):
         self.retry_after_s = retry_after_s
 
 
-class _DialedSocket:
+class DialedSocket:
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
+
+    @property
+    def subprotocol(self) -> str | None:
+        return self._socket.subprotocol
 
     async def receive(self) -> str | bytes:
         try:
@@ -35,7 +40,7 @@ class _DialedSocket:
         except RemoteError as error:
             raise _closed(error) from None
 
-    async def send(self, message: bytes) -> None:
+    async def send(self, message: str | bytes) -> None:
         try:
             await self._socket.send(message)
         except RemoteError as error:
@@ -51,16 +56,30 @@ def _closed(error: RemoteError) -> WebSocketClosed:
     return WebSocketClosed(ABNORMAL, error.message)
 
 
-async def dial(url: str, token: str) -> Socket:
-    """Raises DialFailed."""
+async def dial(url: str, token: str) -> DialedSocket:
+    """A connection that offers protocol v2. Raises DialFailed."""
+    return await _open(
+        url, headers={"Authorization": f"Bearer {token}"}, subprotocols=(SUBPROTOCOL,)
+    )
+
+
+async def dial_v1(url: str, _: str) -> DialedSocket:
+    """A connection for protocol v1, whose token goes into its first frame. Raises DialFailed."""
+    return await _open(url, headers={}, subprotocols=())
+
+
+async def _open(
+    url: str, *, headers: Mapping[str, str], subprotocols: Sequence[str]
+) -> DialedSocket:
     try:
         socket = await open_websocket(
             url,
             connect_s=CONNECT_S,
-            max_frame_bytes=Limits().max_frame_bytes,
+            # Sessions of protocol v2 take less, and check it themselves.
+            max_frame_bytes=MAX_FRAME_BYTES,
             heartbeat_s=_HEARTBEAT_S,
-            headers={"Authorization": f"Bearer {token}"},
-            subprotocols=(SUBPROTOCOL,),
+            headers=headers,
+            subprotocols=subprotocols,
         )
     except UpgradeRefused as refused:
         code = _CODES.get(refused.status, ABNORMAL)
@@ -72,7 +91,4 @@ async def dial(url: str, token: str) -> Socket:
         ) from None
     except RemoteError as error:
         raise DialFailed(error.message) from None
-    if socket.subprotocol != SUBPROTOCOL:
-        await socket.close()
-        raise DialFailed(f"what answers there does not speak {SUBPROTOCOL}")
-    return _DialedSocket(socket)
+    return DialedSocket(socket)

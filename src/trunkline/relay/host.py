@@ -4,15 +4,16 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
+from trunkline.ports.websocket import ABNORMAL
 from trunkline.protocol.relay.addresses import address_of
-from trunkline.protocol.relay.close_codes import FATAL, Close
+from trunkline.protocol.relay.close_codes import FATAL, NORMAL, Close
 from trunkline.protocol.relay.events import (
     Draining,
     HostEvent,
@@ -21,6 +22,7 @@ from trunkline.protocol.relay.events import (
     TokenWanted,
     Welcomed,
 )
+from trunkline.protocol.relay.frames import SUBPROTOCOL
 from trunkline.protocol.relay.host_session import HostSession
 from trunkline.protocol.relay.reconnects import Reconnects
 from trunkline.protocol.relay.session import SessionSettings
@@ -28,6 +30,7 @@ from trunkline.relay.carrier import Carrier, Socket
 from trunkline.relay.dialing import DialFailed
 from trunkline.relay.exchanges import App, Exchange
 from trunkline.relay.relayed_callers import RelayedCallers, principal_of
+from trunkline.relay.v1_host import V1Host, V1HostSettings
 
 _log: Final = logging.getLogger("trunkline.relay")
 
@@ -46,6 +49,10 @@ class HostSettings(Struct, frozen=True, kw_only=True):
     url: str
     # The handle of each agent here, by its name at the relay: tenant and id.
     agents: Mapping[str, str]
+    # "auto" goes by what the relay chooses.
+    protocol: Literal["auto", "v2", "v1"] = "auto"
+    # What the callers of a relay of protocol v1 may call; None means all operations.
+    v1_operations: frozenset[str] | None = None
     session: SessionSettings = SessionSettings()
 
     @property
@@ -87,10 +94,23 @@ class Host:
         self._carrier: Final = Carrier(
             self.session, clock=clock, tasks=self._tasks, on_event=self._on_event
         )
+        self._v1: Final = V1Host(
+            V1HostSettings(
+                relay=settings.relay, agents=settings.agents, operations=settings.v1_operations
+            ),
+            app=app,
+            callers=callers,
+            tasks=self._tasks,
+            clock=clock,
+            on_greeted=self._attached,
+        )
 
     @property
     def attached_agents(self) -> Mapping[str, int]:
-        """The agents that can be called through the relay now."""
+        """The agents that can be called through the relay now, each with the epoch of its lease. A
+        relay of protocol v1 gives no leases."""
+        if self._v1.attached:
+            return {self._v1.attached: 0}
         return self.session.leases if self.session.is_connected else {}
 
     def start(self) -> None:
@@ -103,7 +123,8 @@ class Host:
         until = self._clock.monotonic() + grace_s
         self.session.drain(grace_s, self._clock.monotonic())
         self._carrier.flush()
-        while self.session.is_connected and self._clock.monotonic() < until:
+        self._v1.drain()
+        while self._clock.monotonic() < until and (self.session.is_connected or self._v1.attached):
             await self._clock.sleep(_TICK_S)
 
     async def close(self) -> None:
@@ -113,13 +134,13 @@ class Host:
         while not self._is_stopping:
             retry_after_s = 0.0
             try:
-                socket = await self._dial(self._settings.url, await self._token())
+                token = await self._token()
+                socket = await self._dial(self._settings.url, token)
             except DialFailed as failed:
                 close = Close(failed.code, failed.message)
                 retry_after_s = failed.retry_after_s
             else:
-                self.session.connect(self._clock.monotonic())
-                close = await self._carrier.carry(socket)
+                close = await self._carry(socket, token)
             if close.code in FATAL:
                 self.state, self.trouble = HostState.REFUSED, close.reason
                 _log.error(
@@ -137,6 +158,19 @@ class Host:
             )
             await self._clock.sleep(wait_s)
 
+    async def _carry(self, socket: Socket, token: str) -> Close:
+        if socket.subprotocol == SUBPROTOCOL:
+            self.session.connect(self._clock.monotonic())
+            return await self._carrier.carry(socket)
+        if self._settings.protocol != "v2":
+            return await self._v1.carry(socket, token)
+        await socket.close(NORMAL, "")
+        return Close(ABNORMAL, f"what answers there does not speak {SUBPROTOCOL}")
+
+    def _attached(self) -> None:
+        self._reconnects.connected(self._clock.monotonic())
+        self.state, self.trouble = HostState.ATTACHED, ""
+
     async def _tick(self) -> None:
         while True:
             await self._clock.sleep(_TICK_S)
@@ -149,8 +183,7 @@ class Host:
                 exchange = Exchange(self._carrier, event)
                 self._tasks.spawn(self._serve(exchange, event), name="relayed request")
             case Welcomed(is_resumed):
-                self._reconnects.connected(self._clock.monotonic())
-                self.state, self.trouble = HostState.ATTACHED, ""
+                self._attached()
                 _log.info("connected to the relay", extra={"resumed": is_resumed})
             case Leased(epochs):
                 _log.info("attached to the relay", extra={"agents": ", ".join(epochs)})

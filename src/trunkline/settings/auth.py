@@ -178,6 +178,10 @@ def _grant(path: Path, agent: str, operations: tuple[str, ...]) -> Iterator[Prob
             'Name a handle, such as "acme/rust-expert", or "acme/*" for all agents of acme, or '
             '"*" for all.',
         )
+    yield from operation_problems(path, operations)
+
+
+def operation_problems(path: Path, operations: tuple[str, ...]) -> Iterator[Problem]:
     if not operations:
         yield Problem(path, "names no operation", 'Name some, or "*" for all of them.')
     for index, operation in enumerate(operations):

@@ -12,6 +12,7 @@ from trunkline.config.problems import Path, Problem, bad_value, did_you_mean
 from trunkline.config.secret import Secret
 from trunkline.model.handles import OWNER, SLUG
 from trunkline.settings.agents import AgentSettings, stands_for_many
+from trunkline.settings.auth import ALL, operation_problems
 from trunkline.settings.server import is_loopback_host
 
 # Where a relay takes hosts.
@@ -54,6 +55,25 @@ class RelaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             "relay, `relay` only the latter."
         ),
     ] = "both"
+    protocol: Annotated[
+        Literal["auto", "v2", "v1"],
+        doc(
+            "Protocol of the relay. `auto` offers `a2a.relay.v2`, and speaks v1 with a relay that "
+            "does not choose it; `v1` is for a relay that refuses the offer."
+        ),
+    ] = "auto"
+    grants: Annotated[
+        tuple[str, ...],
+        doc(
+            "What callers of a relay of protocol v1 may call: operations such as `SendMessage`, or "
+            '`"*"` for all. Such a relay does not say who calls, so all of its callers are one '
+            "principal and see each other's tasks. A relay of protocol v2 has grants of its own."
+        ),
+    ] = (ALL,)
+
+    def v1_operations(self) -> frozenset[str] | None:
+        """The operations of `grants`; None for all of them."""
+        return None if ALL in self.grants else frozenset(self.grants)
 
     def handles(self, default_agent: str) -> Mapping[str, str]:
         """The handle here of each agent, by its handle at the relay, which is `tenant/name`."""
@@ -107,6 +127,13 @@ def relay_problems(
                 reads=(("agents",),),
             )
     yield from _token_problems(relay)
+    yield from operation_problems((*_PATH, "grants"), relay.grants)
+    if relay.protocol == "v1" and len(relay.agents) > 1:
+        yield Problem(
+            (*_PATH, "agents"),
+            "has several agents, and a relay of protocol v1 takes one for each token",
+            "Name one agent, and give each of the others a gateway with a token of its own.",
+        )
 
 
 def _url_problems(url: str) -> Iterator[Problem]:

@@ -41,6 +41,15 @@ def test_names_may_be_for_several_agents() -> None:
     assert relay.handles("me/a") == {"acme/one": "me/a", "acme/two": "me/b"}
 
 
+def test_callers_of_an_older_relay_may_call_everything_unless_it_is_said() -> None:
+    relay, limited = host().relay, host(grants=["SendMessage", "GetTask"]).relay
+    assert relay is not None
+    assert limited is not None
+    assert relay.protocol == "auto"
+    assert relay.v1_operations() is None
+    assert limited.v1_operations() == frozenset({"SendMessage", "GetTask"})
+
+
 @pytest.mark.parametrize(
     ("url", "base_url"),
     [
@@ -77,6 +86,14 @@ def test_clients_reach_the_relay_where_hosts_do(url: str, base_url: str) -> None
         ({"token": ""}, "relay.token", "cannot be sent"),
         ({"token": "a b"}, "relay.token", "cannot be sent"),
         ({"mode": "direct"}, "relay.mode", ""),
+        ({"protocol": "v3"}, "relay.protocol", ""),
+        ({"grants": []}, "relay.grants", "names no operation"),
+        ({"grants": ["message/send"]}, "relay.grants[0]", "is no operation"),
+        (
+            {"protocol": "v1", "agent_id": None, "agents": {"x": "me/a", "y": "me/b"}},
+            "relay.agents",
+            "one for each token",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(keys: dict[str, Any], key: str, what: str) -> None:
