@@ -1,5 +1,6 @@
 """Requests through a relay to a host in the same process."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -8,6 +9,7 @@ from tests.relay.apps import Scripted, Told
 from tests.relay.world import AGENT, Get, RelayWorld, open_relay
 
 from trunkline.model.principal import Grant, Principal
+from trunkline.ports.authenticator import Headers
 from trunkline.protocol.relay.callers import Caller
 from trunkline.protocol.relay.events import Cancelled, Piece
 from trunkline.protocol.relay.frames import Limits
@@ -181,6 +183,58 @@ async def test_a_stream_whose_host_is_lost_ends_with_the_reason(world: RelayWorl
         assert [chunk async for chunk in response.chunks()] == []
 
 
+async def test_a_stream_that_is_lost_within_an_event_ends_with_the_reason(
+    world: RelayWorld,
+) -> None:
+    """The reason was read as a part of the half event before it."""
+    app = Scripted()
+    await world.attach(app)
+    async with world.http.open(Get(below="/message:stream").http) as response:
+        await settle()
+        app.requests[0].say(b"id: 1\ndata: 1\n\nid: 2\ndata: ha")
+        assert await pieces(response, 1) == [b"id: 1\ndata: 1\n\n"]
+        world.wire.is_down = True
+        world.wire.cut()
+        await world.clock.advance(31)
+        (last,) = await pieces(response, 1)
+        assert last.startswith(b"event: error\ndata: ")
+        assert b"AGENT_LOST" in last
+
+
+async def test_a_stream_that_is_lost_within_a_large_event_breaks_off(world: RelayWorld) -> None:
+    app = Scripted()
+    await world.attach(app)
+    async with world.http.open(Get(below="/message:stream").http) as response:
+        await settle()
+        app.requests[0].say(b"data: " + b"x" * 100_000)
+        assert len((await pieces(response, 1))[0]) > 65_536
+        world.wire.is_down = True
+        world.wire.cut()
+        await world.clock.advance(31)
+        rest = b"".join([chunk async for chunk in response.chunks()])
+        assert rest.strip(b"x") == b""
+
+
+async def test_an_event_that_comes_in_pieces_passes_as_one(world: RelayWorld) -> None:
+    app = Scripted()
+    await world.attach(app)
+    async with world.http.open(Get(below="/message:stream").http) as response:
+        await settle()
+        app.requests[0].say(b"data: a")
+        app.requests[0].say(b"b\n\ndata: end", is_last=True)
+        assert [chunk async for chunk in response.chunks() if chunk] == [b"data: ab\n\ndata: end"]
+
+
+async def test_a_target_that_is_not_encoded_comes_encoded(world: RelayWorld) -> None:
+    await world.attach(Told())
+    http = Get().http
+    http.path, http.query = "/t/acme/a2a/helper/tasks/\u00e4", b"a=\xff&b=%20?"
+    told = (await world.send(http)).json()
+    assert told["path"] == "/t/acme/a2a/helper/tasks/\u00e4"
+    assert told["raw_path"] == "/t/acme/a2a/helper/tasks/%C3%A4"
+    assert told["query"] == "a=%FF&b=%20?"
+
+
 async def test_a_request_whose_host_is_lost_is_answered(world: RelayWorld) -> None:
     """B6: the caller waited for the whole timeout."""
     app = Scripted(content_length=b"10")
@@ -275,7 +329,7 @@ async def test_a_reader_that_never_reads_stops_its_host_alone(world: RelayWorld)
     stuck = world.tasks.start(world.requests(slow.scope(), silent, never), name="stuck")
     await settle()
     for _ in range(100):
-        app.requests[0].say(b"x" * 10_000)
+        app.requests[0].say(b"data: " + b"x" * 10_000 + b"\n\n")
     await settle()
     # The window of the stream, and the piece that the reader holds.
     assert app.requests[0].sent <= 7
@@ -364,6 +418,32 @@ async def test_a_revoked_token_ends_the_session(world: RelayWorld) -> None:
     assert (await world.send(Get().http)).status == 503
 
 
+async def test_tokens_without_end_are_checked_one_at_a_time(world: RelayWorld) -> None:
+    host = await world.attach(Told())
+    checks = 0
+    may_end = asyncio.Event()
+    identify = world.identify
+
+    async def slowly(headers: Headers) -> Principal | None:
+        nonlocal checks
+        checks += 1
+        await may_end.wait()
+        return await identify(headers)
+
+    world.admission._identify = slowly
+    for _ in range(100):
+        host.session.reauthenticate("host-token")
+    host.session.reauthenticate("nonsense")
+    host._carrier.flush()
+    await settle()
+    assert checks == 1
+    may_end.set()
+    await settle()
+    # The last one counts.
+    assert checks == 2
+    assert host.state is HostState.REFUSED
+
+
 async def test_the_relay_takes_no_more_sessions_than_it_may() -> None:
     async with open_relay(RelaySettings(max_sessions=1)) as world:
         await world.attach(Told())
@@ -440,7 +520,15 @@ async def test_an_application_that_fails_answers_500(world: RelayWorld) -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["/metrics", "/a2a/jsonrpc", "/t/acme/a2a/other", "/t/acme/a2a", "/t/acme/a2a/other/%2e%2e"],
+    [
+        "/metrics",
+        "/a2a/jsonrpc",
+        "/t/acme/a2a/other",
+        "/t/acme/a2a",
+        "/t/acme/a2a/other/%2e%2e",
+        "/t/acme/a2a/helper/\u0142",
+        "/t/acme/a2a/helper?\u0142",
+    ],
 )
 async def test_a_relay_reaches_nothing_but_the_agents_it_was_offered(
     world: RelayWorld, target: str

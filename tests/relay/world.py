@@ -40,7 +40,7 @@ class RelayWorld:
         self.clock = FakeClock()
         self.principals = dict(PRINCIPALS)
         self.tasks = BackgroundTasks("relay world")
-        admission = Admission(self.identify, clock=self.clock)
+        self.admission = admission = Admission(self.identify, clock=self.clock)
         self.relay = Relay(settings, admission=admission, clock=self.clock)
         sockets = HostSockets(self.relay, admission=admission, clock=self.clock)
         self.wire = Wire(sockets.mount, self.tasks)

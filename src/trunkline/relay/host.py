@@ -197,7 +197,9 @@ class Host:
     async def _serve(self, exchange: Exchange, opened: Opened) -> None:
         handle = self._settings.agents.get(opened.agent, "")
         address = address_of(unquote(opened.target.partition("?")[0]))
-        if not handle or address is None or address.agent != opened.agent:
+        is_address = address is not None and address.agent == opened.agent
+        # RFC 9112, 3.2: a target is in ASCII, whatever else it stands for.
+        if not handle or not is_address or not opened.target.isascii():
             # The relay reaches the agents that were offered to it, and nothing else of the gateway.
             exchange.refuse("nothing of the agent is at this address")
             return

@@ -44,6 +44,10 @@ class Attached:
         self.principal = principal
         self.credential: Headers = {}
         self.checked_at = clock.monotonic()
+        # One credential is checked at a time, and of those that were offered meanwhile the last one
+        # is next: a host that sends tokens without end keeps nothing else busy.
+        self.is_checking = False
+        self.offered: Headers | None = None
         self.carrier: Final = Carrier(
             session, clock=clock, tasks=tasks, on_event=partial(on_event, self)
         )
@@ -260,9 +264,23 @@ class Relay:
                 listener.released(agent)
 
     def _check(self, attached: Attached, credential: Headers, *, is_new: bool) -> None:
-        self._tasks.spawn(
-            self._checked(attached, credential, is_new=is_new), name="check a credential"
-        )
+        if not attached.is_checking:
+            attached.is_checking = True
+            check = self._check_in_turn(attached, credential, is_new=is_new)
+            self._tasks.spawn(check, name="check a credential")
+        elif is_new:
+            attached.offered = credential
+
+    async def _check_in_turn(
+        self, attached: Attached, credential: Headers, *, is_new: bool
+    ) -> None:
+        try:
+            await self._checked(attached, credential, is_new=is_new)
+        finally:
+            attached.is_checking = False
+        offered, attached.offered = attached.offered, None
+        if offered is not None and not attached.session.is_ended:
+            self._check(attached, offered, is_new=True)
 
     async def _checked(self, attached: Attached, credential: Headers, *, is_new: bool) -> None:
         """Go on with a credential, or end the session that has shown it."""

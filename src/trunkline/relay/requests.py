@@ -33,6 +33,7 @@ from trunkline.protocol.relay.addresses import Address, address_of
 from trunkline.protocol.relay.callers import Caller
 from trunkline.protocol.relay.events import Accepted, Answered, Cancelled, Piece
 from trunkline.protocol.relay.opening_session import CannotOpen
+from trunkline.protocol.relay.whole_events import WholeEvents
 from trunkline.protocol.versions import Version
 from trunkline.relay.carrier import OpenStream, StreamCancelled
 from trunkline.relay.policies import AgentPolicies
@@ -50,7 +51,9 @@ MAX_PER_CALLER: Final = 1024
 _RETRY_AFTER_S: Final = 5
 _POLICIES: Final = AgentPolicies()
 _STATUSES: Final = frozenset(map(int, HTTPStatus))
-_SAFE: Final = "/%:@!$&'()*+,;=~-._"
+# Whatever may stand in a path, and what clients send all the same.
+_SAFE: Final = "/%:@!$&'()*+,;=~-._\"<>[]\\^`{|}"
+_SAFE_IN_QUERIES: Final = f"{_SAFE}?"
 
 
 class RelayedRequest(Struct, kw_only=True, eq=False):
@@ -198,26 +201,26 @@ class RelayedRequests:
         assert isinstance(event, Answered)
         if event.status not in _STATUSES:
             raise InvalidAgentResponse(f"The host answered with the status {event.status}")
-        head = headers.of_response(event.headers)
+        head = headers.of_response(event.headers, status=event.status)
         await send({"type": "http.response.start", "status": event.status, "headers": head})
         is_stream = dict(head).get(b"content-type", b"").startswith(b"text/event-stream")
+        events = WholeEvents() if is_stream else None
         while True:
             piece = await stream.next()
             if isinstance(piece, Cancelled):
                 break
             assert isinstance(piece, Piece)
-            await send(
-                {
-                    "type": "http.response.body",
-                    "body": piece.data,
-                    "more_body": not piece.is_last,
-                }
-            )
+            data = piece.data
+            if events is not None:
+                data = events.feed(data) + (events.rest if piece.is_last else b"")
+            if data or piece.is_last:
+                more = not piece.is_last
+                await send({"type": "http.response.body", "body": data, "more_body": more})
             if piece.is_last:
                 return
         # The client has to learn that something is missing. Other responses than streams have a
-        # length, or their connection is closed.
-        if is_stream:
+        # length, or their connection is closed; so is that of a stream within a large event.
+        if events is not None and not events.is_torn:
             frame = _error_frame(address, _why(piece))
             await send({"type": "http.response.body", "body": frame, "more_body": False})
 
@@ -280,14 +283,11 @@ async def _upload(receive: Receive, stream: OpenStream, rest_of_body: bytes) -> 
 
 
 def _target(scope: Scope) -> str:
+    """Path and query in ASCII: what a client has not encoded is encoded here."""
     raw = scope.get("raw_path")
-    path = (
-        quote(scope["path"], safe=_SAFE)
-        if raw is None
-        else raw.partition(b"?")[0].decode("latin-1")
-    )
+    path = quote(scope["path"] if raw is None else raw.partition(b"?")[0], safe=_SAFE)
     query = scope["query_string"]
-    return f"{path}?{query.decode('latin-1')}" if query else path
+    return f"{path}?{quote(query, safe=_SAFE_IN_QUERIES)}" if query else path
 
 
 def _why(end: Cancelled) -> TrunklineError:

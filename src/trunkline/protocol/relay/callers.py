@@ -7,10 +7,10 @@ at which it ends, and the clocks of relay and host may differ.
 
 import hashlib
 import hmac
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from trunkline.protocol.card_signing import base64url, unpadded
 
@@ -40,7 +40,8 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class _Claims(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    sub: str
+    # It becomes part of the keys of a store, which take no control characters.
+    sub: Annotated[str, Meta(min_length=1, max_length=512, pattern=r"\A[^\x00-\x1f\x7f]*\Z")]
     operations: tuple[str, ...] | None
     chain: tuple[str, ...]
     aud: str

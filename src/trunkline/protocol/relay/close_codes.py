@@ -8,6 +8,8 @@ from msgspec import Struct
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1001
 RESTART: Final = 1012
+# The WebSocket itself has found a message too large. It would be sent again after a resume.
+TOO_BIG: Final = 1009
 # Ours are those of HTTP with 4000 added.
 BAD_FRAME: Final = 4400
 NOT_AUTHENTICATED: Final = 4401
@@ -26,6 +28,7 @@ _ENDS_SESSION: Final = FATAL | {
     NORMAL,
     GOING_AWAY,
     RESTART,
+    TOO_BIG,
     BAD_FRAME,
     OUT_OF_ORDER,
     TOO_LARGE,

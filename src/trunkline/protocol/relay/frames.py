@@ -30,7 +30,8 @@ _MAX_NUMBER: Final = 2**53 - 1
 Number: TypeAlias = Annotated[int, Meta(ge=1, le=_MAX_NUMBER)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=_MAX_NUMBER)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
-AgentId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128)]
+# Tenant and name. Each is a part of the path of an address, and of keys in a store.
+AgentId: TypeAlias = Annotated[str, Meta(max_length=128, pattern=r"\A[!-.0-~]+/[!-.0-~]+\Z")]
 Header: TypeAlias = tuple[str, str]
 
 # Why a stream ended before it was complete.

@@ -56,6 +56,9 @@ _OF_RESPONSES: Final = frozenset(
         "x-accel-buffering",
     }
 )
+# A response has each of these once (RFC 9110, 5.3); of two types a browser and a client may take
+# different ones.
+_ONCE: Final = frozenset({"content-type", "etag", "last-modified", "retry-after"})
 # Whatever an agent answers, a browser shows no page of it.
 _GUARDS: Final = (
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -63,6 +66,8 @@ _GUARDS: Final = (
 )
 # RFC 9110, 5.5 and 5.6.2.
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
+# As large as a number of the protocol.
+_LENGTH: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 _VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
@@ -86,13 +91,22 @@ def received(headers: Iterable[Header]) -> list[RawHeader]:
     ]
 
 
-def of_response(headers: Iterable[Header]) -> list[RawHeader]:
+def of_response(headers: Iterable[Header], *, status: int = 200) -> list[RawHeader]:
     """The headers that the client gets, of those of an agent."""
-    kept = [
-        (name.encode(), value.encode("latin-1"))
-        for name, value in headers
-        if name in _OF_RESPONSES and is_header(name, value)
-    ]
+    kept: list[RawHeader] = []
+    seen: set[str] = set()
+    lengths: set[str] = set()
+    for name, value in headers:
+        if name == "content-length":
+            lengths.add(value)
+        elif name in _OF_RESPONSES and is_header(name, value) and name not in seen:
+            kept.append((name.encode(), value.encode("latin-1")))
+            if name in _ONCE:
+                seen.add(name)
+    # RFC 9112, 6.3: two lengths, or one that is no number, say nothing about where the body ends.
+    # RFC 9110, 8.6: a response without a body has none.
+    if len(lengths) == 1 and status != 204 and _LENGTH.fullmatch(length := lengths.pop()):
+        kept.append((b"content-length", length.encode()))
     return [*kept, *_GUARDS]
 
 

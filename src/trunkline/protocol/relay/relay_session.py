@@ -48,6 +48,7 @@ class RelaySession(OpeningSession):
         super().__init__(id=id, key=key, settings=settings, now=now)
         self.leases: Mapping[str, int] = {}
         self._token_ends_at: float | None = None
+        self._owes_reauthed = False
         self._handlers |= {
             Agents: self._on_agents,
             Reauth: self._on_reauth,
@@ -89,8 +90,13 @@ class RelaySession(OpeningSession):
     def renew(self, token_ends_at: float | None, now: float) -> None:
         """The token that was offered counts from now on."""
         self._now, self._token_ends_at = now, token_ends_at
-        if self.is_connected:
-            self._push(Reauthed(self._token_lasts(now)))
+        self._owes_reauthed = self.is_connected
+
+    def take_output(self) -> list[bytes]:
+        if self._owes_reauthed and self.is_connected:
+            self._push(Reauthed(self._token_lasts(self._now)))
+        self._owes_reauthed = False
+        return super().take_output()
 
     def _epoch_of(self, agent: str) -> int:
         if self.is_ended or agent not in self.leases:

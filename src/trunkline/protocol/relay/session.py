@@ -50,6 +50,8 @@ _ACK_BYTES: Final = 128 * 1024
 # A stream has at most this many frames without a body on their way: accept, cancel, and credit for
 # the two halves of its window.
 _CONTROLS_PER_STREAM: Final = 4
+# What those frames take at most, beside the bodies. Only leases that change all the time take more.
+_CONTROL_BYTES: Final = 1024 * 1024
 _MAX_TEXT_CHARS: Final = 200
 
 
@@ -92,8 +94,8 @@ class Session:
         self._unacknowledged_bytes = 0
         self._turns = Turns()
         self._events: list[Any] = []
-        # Frames without a number, except for these two: however often they are owed, one of them
-        # answers, so that a peer that does not read cannot fill the memory.
+        # Frames without a number, except for those that answer: however often such a one is owed,
+        # it is sent once, so that a peer that does not read cannot fill the memory.
         self._output: list[bytes] = []
         self._owes_ack = False
         self._owes_pong = False
@@ -314,7 +316,8 @@ class Session:
             return
         if not stream.is_cancelled:
             is_unsent = cancel.reason == "refused" and not stream.is_accepted
-            self._cancelled(stream, cancel.reason, cancel.text, is_unsent=is_unsent)
+            text = cancel.text[:_MAX_TEXT_CHARS]
+            self._cancelled(stream, cancel.reason, text, is_unsent=is_unsent)
             stream.is_cancelled = True
         if not stream.has_ended:
             self._add(Cancel(self._number, stream.number, cancel.reason))
@@ -385,7 +388,11 @@ class Session:
         self._outbox.add(data)
         on_their_way = self._outbox.last - self._outbox.acknowledged
         controls = _CONTROLS_PER_STREAM * self.limits.max_streams
-        if on_their_way > self.settings.max_unacknowledged_frames + controls:
+        settings = self.settings
+        if (
+            on_their_way > settings.max_unacknowledged_frames + controls
+            or self._outbox.bytes > settings.max_unacknowledged_bytes + _CONTROL_BYTES
+        ):
             self._close(Close(OVER_LIMIT, "the peer acknowledges too little"))
 
     def _connect(self, limits: Limits, now: float) -> None:

@@ -97,6 +97,14 @@ def test_what_is_too_large(pair: Pair, size: int) -> None:
     assert closed_by(pair, pair.relay, head) == TOO_LARGE
 
 
+NOT_AGENTS = ("", "acme", "acme/", "/helper", "acme/a/b", "acme/a\0", "acme/a\n", "acme/a b", "ö/a")
+
+
+@pytest.mark.parametrize("agent", NOT_AGENTS)
+def test_an_agent_is_a_tenant_and_a_name(pair: Pair, agent: str) -> None:
+    assert closed_by(pair, pair.relay, encode(Agents(2, (agent,)))) == BAD_FRAME
+
+
 FROM_HOST: dict[str, tuple[Frame, bytes, int]] = {
     "hello twice": (Hello(Limits()), b"", BAD_FRAME),
     "frames of a relay": (Leases(2, {}), b"", BAD_FRAME),

@@ -53,6 +53,11 @@ def test_a_signed_text_that_is_no_caller(payload: bytes) -> None:
     assert verify(token, REQUEST, KEY) is None
 
 
+@pytest.mark.parametrize("id", ["", "a\0b", "a\n", "\x7f", "a" * 513])
+def test_a_name_that_no_store_takes_is_no_caller(id: str) -> None:
+    assert verify(sign(replace(CALLER, id=id), REQUEST, KEY), REQUEST, KEY) is None
+
+
 def test_another_algorithm_does_not_count() -> None:
     """RFC 8725, 3.1: nothing in the token chooses how it is checked."""
     _, payload, signature = sign(CALLER, REQUEST, KEY).split(".")

@@ -61,3 +61,32 @@ def test_a_response_keeps_what_clients_need() -> None:
         (b"content-security-policy", b"default-src 'none'; sandbox"),
         (b"x-content-type-options", b"nosniff"),
     ]
+
+
+@pytest.mark.parametrize("length", ["-2", "1_0", "+5", "abc", "", "0x5", "9" * 5000, "\u0665"])
+def test_a_length_that_is_no_number_does_not_pass(length: str) -> None:
+    passed = headers.of_response([("content-length", length)])
+    assert b"content-length" not in dict(passed)
+
+
+def test_a_header_that_comes_once_passes_once() -> None:
+    """Of two lengths a proxy may act on one, and the client on the other."""
+    passed = headers.of_response(
+        [
+            ("content-length", "2"),
+            ("content-length", "10"),
+            ("content-type", "application/json"),
+            ("content-type", "text/html"),
+            ("vary", "a"),
+            ("vary", "b"),
+        ]
+    )
+    names = [name for name, _ in passed]
+    assert b"content-length" not in names
+    assert (b"content-type", b"application/json") in passed
+    assert names.count(b"content-type") == 1
+    assert names.count(b"vary") == 2
+
+
+def test_a_response_without_a_body_has_no_length() -> None:
+    assert b"content-length" not in dict(headers.of_response([("content-length", "9")], status=204))

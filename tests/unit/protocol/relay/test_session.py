@@ -16,7 +16,7 @@ from trunkline.protocol.relay.events import (
     Welcomed,
     Writable,
 )
-from trunkline.protocol.relay.frames import PIECE_OVERHEAD_BYTES, Limits
+from trunkline.protocol.relay.frames import PIECE_OVERHEAD_BYTES, Cancel, Limits, encode
 from trunkline.protocol.relay.opening_session import CannotOpen
 from trunkline.protocol.relay.session import MAX_PIECE_BYTES, SessionSettings
 
@@ -321,9 +321,9 @@ def test_an_agent_without_a_lease_gets_no_request(pair: Pair) -> None:
 
 
 def test_agents_come_and_go_on_a_session(pair: Pair) -> None:
-    pair.host.offer([AGENT, "other"])
+    pair.host.offer([AGENT, "acme/other"])
     pair.settle()
-    assert pair.host_events[-1] == Leased({AGENT: 1, "other": 1})
+    assert pair.host_events[-1] == Leased({AGENT: 1, "acme/other": 1})
 
 
 def test_a_caller_that_the_relay_did_not_sign_is_refused(pair: Pair) -> None:
@@ -448,6 +448,44 @@ def test_frames_without_a_body_are_bounded_too(pair: Pair) -> None:
         pair.relay.lease({AGENT: 1} if not pair.relay.leases else {})
     assert pair.relay.closing is not None
     assert pair.relay.closing.code == 4429
+    assert pair.relay.is_ended
+
+
+def test_the_bytes_of_frames_without_a_body_are_bounded(pair: Pair) -> None:
+    """Leases of many agents with long names, for a host that offers others again and again."""
+    many = {f"acme/{number:0120}": 1 for number in range(200)}
+    for _ in range(3000):
+        if pair.relay.closing is not None:
+            break
+        pair.relay.lease(many if not pair.relay.leases else {})
+    assert pair.relay.closing is not None
+    assert pair.relay.closing.code == 4429
+    settings = pair.relay.settings
+    assert pair.relay._outbox.bytes < 2.1 * settings.max_unacknowledged_bytes
+
+
+def test_new_tokens_of_a_host_that_does_not_read_get_one_answer(pair: Pair) -> None:
+    for ends_in_s in (10, 20, 30):
+        pair.relay.renew(pair.now + ends_in_s, pair.now)
+    assert [message for message in pair.relay.take_output() if b"reauthed" in message] == [
+        b'{"frame":"reauthed","token_ends_in_s":30.0}'
+    ]
+    assert pair.relay.take_output() == []
+
+
+def test_a_long_reason_is_shortened_by_its_reader(pair: Pair) -> None:
+    stream = pair.open()
+    pair.settle()
+    message = encode(Cancel(2, stream, "refused", "x" * 60_000))
+    pair.relay.receive(message, pair.now)
+    pair.collect()
+    (end,) = ends(pair.relay_events, stream)
+    assert len(end.text) == 200
+
+
+def test_a_message_that_the_socket_found_too_large_ends_the_session(pair: Pair) -> None:
+    """It would be sent again on the next connection."""
+    pair.relay.disconnect(pair.now, Close(1009, "a frame is larger than 262144 bytes"))
     assert pair.relay.is_ended
 
 
