@@ -8,7 +8,7 @@ import pytest
 
 from trunkline.engine.access import may_attach
 from trunkline.protocol.card_signing import unpadded
-from trunkline.protocol.relay import close_codes, frames
+from trunkline.protocol.relay import close_codes, frames, polling
 from trunkline.protocol.relay.addresses import path_of
 from trunkline.protocol.relay.callers import _HEADER
 from trunkline.settings import Settings, load
@@ -104,6 +104,9 @@ def test_the_header_of_callers_is_as_specified() -> None:
         frames.MIN_FRAME_BYTES,
         frames.MIN_STREAM_BYTES,
         frames.MAX_AGENTS,
+        f"{polling.MAX_BATCH_BYTES:,}",
+        f"{polling.MAX_BATCH_MESSAGES:,}",
+        f'"poll_s":{polling.POLL_S:.0f}',
     ],
 )
 def test_limits_are_as_specified(value: object) -> None:

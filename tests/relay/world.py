@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct, field
 from tests.bindings.asgi import Answer, App, Asgi, Http
+from tests.relay.polling_wire import POLLING_PATH, PollingWire
 from tests.relay.wire import Wire
 
 from trunkline.background import BackgroundTasks
@@ -16,10 +17,12 @@ from trunkline.protocol.relay.session import SessionSettings
 from trunkline.relay.admission import Admission
 from trunkline.relay.host import Host, HostSettings
 from trunkline.relay.policies import AgentPolicies
+from trunkline.relay.polling import PollingHosts
 from trunkline.relay.relay import Relay, RelaySettings
 from trunkline.relay.relayed_callers import RelayedCallers
 from trunkline.relay.requests import Receive, RelayedRequests, Scope
 from trunkline.relay.sockets import HostSockets
+from trunkline.relay.transports import Transports
 from trunkline.testing import FakeClock, settle
 
 AGENT = "acme/helper"
@@ -32,10 +35,18 @@ PRINCIPALS = {
     "other-host-token": Principal(id="other-host", roles=("attach:acme/*",)),
 }
 
+# How hosts reach the relay, unless a test says otherwise.
+usual_transport = "websocket"
+
 
 class RelayWorld:
     def __init__(
-        self, settings: RelaySettings, *, max_body_bytes: int, policies: AgentPolicies
+        self,
+        settings: RelaySettings,
+        *,
+        max_body_bytes: int,
+        policies: AgentPolicies,
+        transport: str,
     ) -> None:
         self.clock = FakeClock()
         self.principals = dict(PRINCIPALS)
@@ -43,7 +54,18 @@ class RelayWorld:
         self.admission = admission = Admission(self.identify, clock=self.clock)
         self.relay = Relay(settings, admission=admission, clock=self.clock)
         sockets = HostSockets(self.relay, admission=admission, clock=self.clock)
-        self.wire = Wire(sockets.mount, self.tasks)
+        self.polling = PollingHosts(
+            self.relay,
+            sockets=sockets,
+            admission=admission,
+            clock=self.clock,
+            path=POLLING_PATH,
+        )
+        self.wire: Wire | PollingWire
+        if transport == "websocket":
+            self.wire = Wire(sockets.mount, self.tasks)
+        else:
+            self.wire = PollingWire(self.polling, clock=self.clock, tasks=self.tasks)
         self.requests = RelayedRequests(
             self.relay,
             identify=self._identify_client,
@@ -53,6 +75,8 @@ class RelayWorld:
         )
         self.http = Asgi(self.requests)
         self.hosts: list[Host] = []
+        # Closed after the hosts.
+        self.others: list[Transports] = []
 
     async def identify(self, headers: Headers) -> Principal | None:
         credential = headers.get(b"authorization", b"").decode()
@@ -108,6 +132,9 @@ class RelayWorld:
     async def close(self) -> None:
         for host in self.hosts:
             await host.close()
+        for other in self.others:
+            await other.close()
+        await self.polling.close()
         await self.relay.close()
         await self.tasks.close()
 
@@ -140,13 +167,16 @@ async def open_relay(
     *,
     max_body_bytes: int = 10_000_000,
     policies: AgentPolicies | None = None,
+    transport: str = "",
 ) -> AsyncIterator[RelayWorld]:
     world = RelayWorld(
         settings or RelaySettings(),
         max_body_bytes=max_body_bytes,
         policies=policies or AgentPolicies(),
+        transport=transport or usual_transport,
     )
     world.relay.start()
+    world.polling.start()
     try:
         yield world
     finally:

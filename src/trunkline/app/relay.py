@@ -16,14 +16,17 @@ from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
 from trunkline.ports.figures import Figure
 from trunkline.protocol.relay.addresses import PREFIX, path_of
+from trunkline.protocol.relay.polling import CONNECTIONS_PATH
 from trunkline.relay import dialing
 from trunkline.relay.admission import Admission
 from trunkline.relay.host import Host, HostSettings, HostState
+from trunkline.relay.polling import PollingHosts
 from trunkline.relay.relay import Relay
 from trunkline.relay.relay import RelaySettings as Limits
 from trunkline.relay.relayed_callers import RelayedCallers
 from trunkline.relay.requests import RelayedRequests
 from trunkline.relay.sockets import HostSockets
+from trunkline.relay.transports import Transports
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.runtime import Runtime
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
@@ -124,7 +127,12 @@ class _OwnRelay:
             max_body_bytes=max_body_bytes,
             policies=settings.policies,
         )
+        polling_path = f"{AGENT_PATH}{CONNECTIONS_PATH}"
+        self._polling = PollingHosts(
+            self._relay, sockets=sockets, admission=admission, clock=clock, path=polling_path
+        )
         front.application.mount(AGENT_PATH, sockets.mount)
+        front.application.mount(polling_path, partial(serve_with, self._polling))
         front.application.mount(PREFIX, partial(serve_with, requests))
 
     async def open(self, main: Runtime) -> None:
@@ -133,11 +141,13 @@ class _OwnRelay:
 
     def start(self) -> None:
         self._relay.start()
+        self._polling.start()
 
     async def drain(self, *, grace_s: float) -> None:
         await self._relay.drain(grace_s=grace_s)
 
     async def close(self) -> None:
+        await self._polling.close()
         await self._relay.close()
         await self._tasks.close()
 
@@ -145,6 +155,8 @@ class _OwnRelay:
         relay = self._relay
         yield "trunkline_relay_agents", "Agents that are attached here.", relay.attached_agents
         yield "trunkline_relay_sessions", "Sessions with gateways that attach.", relay.sessions
+        polling = len(self._polling.open_sockets)
+        yield "trunkline_relay_polled_connections", "Connections made of HTTP requests.", polling
         yield "trunkline_relay_requests", "Relayed requests under way.", relay.requests
 
     async def _identify(self, scope: Scope, receive: Receive) -> Principal:
@@ -157,6 +169,7 @@ class _OwnHost:
         self._clock = clock
         self._handles = settings.handles(gateway.default_agent())
         self.callers = RelayedCallers()
+        self._transports = Transports(settings.transport, clock=clock)
         self._host: Host | None = None
         self._front: Front | None = None
 
@@ -184,7 +197,7 @@ class _OwnHost:
             callers=self.callers,
             token=self._token,
             clock=self._clock,
-            dial=dialing.dial_v1 if self._settings.protocol == "v1" else dialing.dial,
+            dial=(dialing.dial_v1 if self._settings.protocol == "v1" else self._transports.dial),
         )
 
     def start(self) -> None:
@@ -198,6 +211,7 @@ class _OwnHost:
     async def close(self) -> None:
         if self._host is not None:
             await self._host.close()
+        await self._transports.close()
 
     def problems(self) -> list[str]:
         # Where the gateway can be called directly as well, an outage of the relay is none of its

@@ -14,16 +14,28 @@ CONNECT_S: Final = 15.0
 # Below the times after which NATs and proxies forget a connection.
 _HEARTBEAT_S: Final = 25.0
 _CODES: Final = {401: NOT_AUTHENTICATED, 403: FORBIDDEN}
+# A filter may drop the connection while it is made. One that reads TLS shows a certificate of its
+# own, for HTTP as well.
+_FILTERED: Final = frozenset({"CONNECT_TIMEOUT"})
 
 
 class DialFailed(Exception):
-    """There is no connection. `code` is that with which a session would be closed."""
+    """There is no connection. `code` is that with which a session would be closed. It `may_pass`
+    as plain HTTP where it failed as a WebSocket only because the network lets none pass."""
 
-    def __init__(self, message: str, *, code: int = ABNORMAL, retry_after_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int = ABNORMAL,
+        retry_after_s: float = 0.0,
+        may_pass: bool = False,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
         self.retry_after_s = retry_after_s
+        self.may_pass = may_pass
 
 
 class DialedSocket:
@@ -88,7 +100,11 @@ async def _open(
             text.get(refused.status, refused.message),
             code=code,
             retry_after_s=refused.retry_after_s or 0.0,
+            # A relay that is full says when to come back. Proxies answer with 403 as well.
+            may_pass=refused.status != 401 and refused.retry_after_s is None,
         ) from None
     except RemoteError as error:
-        raise DialFailed(error.message) from None
+        # Without an address to connect to, HTTP fares no better.
+        is_dead = error.is_unsent and error.reason not in _FILTERED
+        raise DialFailed(error.message, may_pass=not is_dead) from None
     return DialedSocket(socket)

@@ -5,6 +5,7 @@ import logging
 from typing import Final
 
 from trunkline.model.errors import PermissionDenied, TrunklineError, Unauthenticated, Unavailable
+from trunkline.ports.authenticator import Headers
 from trunkline.ports.clock import Clock
 from trunkline.ports.websocket import (
     Refusal,
@@ -17,6 +18,7 @@ from trunkline.protocol.relay.close_codes import NOT_AUTHENTICATED, SILENT, Clos
 from trunkline.protocol.relay.frames import SUBPROTOCOL, Hello, Violation
 from trunkline.protocol.relay.relay_session import read_hello
 from trunkline.relay.admission import Admission, credential_of
+from trunkline.relay.carrier import Socket
 from trunkline.relay.relay import Relay
 
 _log: Final = logging.getLogger("trunkline.relay")
@@ -56,8 +58,11 @@ class HostSockets:
         return None
 
     async def _serve(self, socket: WebSocket) -> None:
-        credential = credential_of(socket.request.headers)
-        # Once more, because the check cannot hand it over.
+        await self.attach(socket, credential_of(socket.request.headers))
+
+    async def attach(self, socket: Socket, credential: Headers) -> None:
+        """Use a connection of a host, of whatever kind, until it is closed."""
+        # Once more, because the check of a WebSocket cannot hand it over.
         principal = await self._admission.still_admitted(credential)
         if principal is None or isinstance(principal, Close):
             await socket.close(NOT_AUTHENTICATED, "the credential does not count any more")
@@ -79,7 +84,7 @@ class HostSockets:
             self._relay.forget_if_over(attached)
         _log.info("a host has left", extra={**extra, "code": close.code, "reason": close.reason})
 
-    async def _hello(self, socket: WebSocket) -> Hello | Close:
+    async def _hello(self, socket: Socket) -> Hello | Close:
         try:
             async with asyncio.timeout(HELLO_S):
                 message = await socket.receive()

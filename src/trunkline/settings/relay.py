@@ -48,6 +48,13 @@ class RelaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             "another program can renew the token."
         ),
     ] = ""
+    transport: Annotated[
+        Literal["auto", "websocket", "long-poll"],
+        doc(
+            "How the relay is reached. `auto` tries a WebSocket, and plain HTTP requests where the "
+            "network lets no WebSocket pass."
+        ),
+    ] = "auto"
     mode: Annotated[
         Literal["both", "relay"],
         doc(
@@ -128,6 +135,13 @@ def relay_problems(
             )
     yield from _token_problems(relay)
     yield from operation_problems((*_PATH, "grants"), relay.grants)
+    if relay.protocol == "v1" and relay.transport == "long-poll":
+        yield bad_value(
+            (*_PATH, "transport"),
+            "is nothing that a relay of protocol v1 knows",
+            'Such relays take WebSockets alone; leave transport out, or set protocol = "v2".',
+            reads=((*_PATH, "protocol"),),
+        )
     if relay.protocol == "v1" and len(relay.agents) > 1:
         yield Problem(
             (*_PATH, "agents"),

@@ -90,6 +90,11 @@ def test_clients_reach_the_relay_where_hosts_do(url: str, base_url: str) -> None
         ({"grants": []}, "relay.grants", "names no operation"),
         ({"grants": ["message/send"]}, "relay.grants[0]", "is no operation"),
         (
+            {"protocol": "v1", "transport": "long-poll"},
+            "relay.transport",
+            "is nothing that a relay of protocol v1 knows",
+        ),
+        (
             {"protocol": "v1", "agent_id": None, "agents": {"x": "me/a", "y": "me/b"}},
             "relay.agents",
             "one for each token",
