@@ -28,6 +28,7 @@ from trunkline.ports.records import Key, Put, Record
 from trunkline.ports.store import Scope, Store
 from trunkline.runtime.admitted import shutting_down
 from trunkline.runtime.agents import Lane
+from trunkline.runtime.given_tasks import GivenTask
 from trunkline.runtime.live_task import LiveTask
 from trunkline.runtime.ownership import Ownership, name_of
 
@@ -44,6 +45,15 @@ class Sent(Struct, frozen=True, tag="send"):
     request: SendMessageRequest
     task_id: str
     needs_task: bool
+
+
+class Adopting(Struct, frozen=True, tag="adopt"):
+    """A task that another gateway began, with its message."""
+
+    request_id: str
+    agent: str
+    caller: Caller
+    given: GivenTask
 
 
 class Canceled(Struct, frozen=True, tag="cancel"):
@@ -75,7 +85,7 @@ class Replied(Struct, frozen=True, tag="reply"):
     to: str
 
 
-Operation: TypeAlias = Sent | Canceled | TimedOut | Replied
+Operation: TypeAlias = Sent | Adopting | Canceled | TimedOut | Replied
 
 
 class ErrorRecord(Struct, frozen=True, omit_defaults=True):

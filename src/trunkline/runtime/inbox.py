@@ -23,12 +23,14 @@ from trunkline.ports.cluster import Answered
 from trunkline.ports.records import Change, Delete, Key, Put, Record
 from trunkline.ports.store import Store
 from trunkline.runtime.admitted import Admitted, Placed
+from trunkline.runtime.adoptions import Adoptions
 from trunkline.runtime.agents import Lane, PublishedAgent
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.fanout import NoReply, Reply
 from trunkline.runtime.forwarding import (
     INBOX,
     OUTCOME,
+    Adopting,
     Canceled,
     ErrorRecord,
     Forwarding,
@@ -70,6 +72,7 @@ class Inbox(Struct, kw_only=True, eq=False):
     ownership: Ownership
     forwarding: Forwarding
     service: Service
+    adoptions: Adoptions
     queued_replies: QueuedReplies
     agents: Mapping[str, PublishedAgent]
     # Lanes whose inbox is being worked off, and whether something was posted since.
@@ -160,6 +163,8 @@ class Inbox(Struct, kw_only=True, eq=False):
         match operation:
             case Sent():
                 return await self._send(agent, operation, lane, lease)
+            case Adopting():
+                await self._adopt(agent, operation, lane, lease)
             case Canceled():
                 await self._cancel(agent, operation, lease)
             case TimedOut():
@@ -172,7 +177,7 @@ class Inbox(Struct, kw_only=True, eq=False):
                     operation.payload,
                     operation.to,
                 )
-        return Outcome(task_id=operation.task_id)
+        return Outcome(task_id=_task_of(operation))
 
     async def _send(
         self, agent: PublishedAgent, sent: Sent, lane: Lane, lease: Lease
@@ -197,6 +202,13 @@ class Inbox(Struct, kw_only=True, eq=False):
         await self.service.journal.durable(live)
         queued = bool(live.waiting) and live.waiting[-1].state is RunState.QUEUED
         return Outcome(task_id=live.task_id, seq=admitted.accepted_seq, is_queued=queued)
+
+    async def _adopt(
+        self, agent: PublishedAgent, adopting: Adopting, lane: Lane, lease: Lease
+    ) -> None:
+        if agent.lanes.slots is not None:
+            await self.ownership.slots.wait_for_room(agent, lane)
+        await self.adoptions.take(agent, adopting.caller, adopting.given, lease)
 
     async def _cancel(self, agent: PublishedAgent, canceled: Canceled, lease: Lease) -> None:
         request = CancelTaskRequest(id=canceled.task_id)
@@ -244,3 +256,7 @@ class Inbox(Struct, kw_only=True, eq=False):
         await self.store.change(put, Delete(key=key))
         self.ownership.cluster.tell(Answered(request_id))
         self.forwarding.hear(request_id)
+
+
+def _task_of(operation: Operation) -> str:
+    return operation.given.task_id if isinstance(operation, Adopting) else operation.task_id

@@ -92,6 +92,14 @@ class Journal(Struct, kw_only=True, eq=False, dict=True):
             self._dirty.append(live)
         return entry
 
+    def record_first(self, live: LiveTask, entry: Entry, *, status_ms: int) -> None:
+        """Record the first entry of a task with the bytes that another gateway has written."""
+        live.seq = entry.seq
+        live.unflushed.append(entry)
+        live.recorded_bytes += len(entry.body)
+        live.status_ms = status_ms
+        self.hold_back(live, list)
+
     def hold_back(self, live: LiveTask, events: Callable[[], list[Event]]) -> None:
         """Flush the task with the next pass, and ask `events` for more to record then."""
         live.held_back = events

@@ -9,9 +9,16 @@ from trunkline.model.calls import Refusal
 from trunkline.model.events import TaskSubmitted
 from trunkline.model.large_values import MAX_INLINE_CHARS
 from trunkline.model.timestamps import format_timestamp
-from trunkline.model.values import Message, Task, TaskState, TaskStatus
+from trunkline.model.values import (
+    Message,
+    Task,
+    TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
+)
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Creation
+from trunkline.runtime.given_tasks import FirstEntry
 from trunkline.runtime.idempotency import IdempotencyKeys, RequestKey
 from trunkline.runtime.journal import Journal
 from trunkline.runtime.live_task import LiveTask, message_of_task, say
@@ -54,7 +61,9 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
             run=None if is_waiting or refused is not None else run,
             waiting=[run] if is_waiting and refused is None else [],
         )
-        live.creation = Creation(scope, context_id, now_ms)
+        given = run.given
+        created_ms = now_ms if given is None else given.created_ms
+        live.creation = Creation(scope, context_id, created_ms)
         if again is not None:
             self.keys.keep_again(live)
         else:
@@ -70,12 +79,18 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
         state = _SUBMITTED
         said: Message | None = None
         if refused is not None:
-            state = REFUSAL_STATES[run.agent.profile.refusal_state]
-            if refused is INTERRUPTED:
-                state = TaskState.FAILED
+            state = _refused_state(run, refused)
             said = refusal_message(run, live, refused)
         message = message_of_task(run.message, task_id, context_id)
         run.become(live, message)
+        participants = self.registry.participants
+        if participants is not None and participants.watchers.of is not None:
+            live.participants += participants.watchers.of(live)
+        if run.joins is not None:
+            self.registry.join(live, run.joins)
+        if given is not None:
+            self._record_given(live, given, state, said)
+            return live
         for part in message.parts:
             if part.text is not None and len(part.text) > MAX_INLINE_CHARS:
                 parts = self.journal.slim(live, message.parts)
@@ -87,15 +102,33 @@ class NewTasks(Struct, frozen=True, kw_only=True, eq=False):
             status=TaskStatus(state=state, message=said, timestamp=format_timestamp(now_ms)),
             history=(message,) if said is None else (message, said),
         )
-        participants = self.registry.participants
-        if participants is not None and participants.watchers.of is not None:
-            live.participants += participants.watchers.of(live)
-        if run.joins is not None:
-            self.registry.join(live, run.joins)
         options = run.options
         event = task if options is None else TaskSubmitted(task=task, options=options)
         self.journal.record(live, event, state=state, status_ms=now_ms)
         return live
+
+    def _record_given(
+        self, live: LiveTask, given: FirstEntry, state: TaskState, said: Message | None
+    ) -> None:
+        """Record the entry as it is, except that large texts become references as in any other.
+        Where the gateway has `said` that the message is refused, a second entry says so."""
+        parts = self.journal.slim(live, given.message.parts)
+        entry = given.entry if parts is given.message.parts else given.with_parts(parts)
+        self.journal.record_first(live, entry, status_ms=given.status_ms)
+        if said is None:
+            return
+        now_ms = self.clock.now_ms()
+        status = TaskStatus(state=state, message=said, timestamp=format_timestamp(now_ms))
+        event = TaskStatusUpdateEvent(
+            task_id=live.task_id, context_id=live.context_id, status=status
+        )
+        self.journal.record(live, event, state=state, status_ms=now_ms)
+
+
+def _refused_state(run: Run, refused: Refusal) -> TaskState:
+    if refused is INTERRUPTED:
+        return TaskState.FAILED
+    return REFUSAL_STATES[run.agent.profile.refusal_state]
 
 
 def refusal_message(run: Run, live: LiveTask, refused: Refusal) -> Message:

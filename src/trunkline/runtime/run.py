@@ -22,6 +22,7 @@ from trunkline.model.routed_calls import TaskRecord
 from trunkline.model.values import Message
 from trunkline.ports.gate import Admission, Attempt
 from trunkline.runtime.fanout import NoReply, Reply, Subscription
+from trunkline.runtime.given_tasks import FirstEntry
 from trunkline.runtime.live_task import LOCAL, Lease, LiveTask
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Run(Struct, kw_only=True, eq=False):
     is_resumed: bool = False
     # The entry that accepted the message of the run: 1 if the message created the task.
     accepted_seq: int = 1
+    # For a task that another gateway began: its first entry.
+    given: FirstEntry | None = None
     # The message as history has it, with references in place of large texts: the same object as
     # `message` if that came from the store, and None for a new task.
     recorded: Message | None = None
@@ -159,14 +162,21 @@ def run_of(
 
 def runs_left(tasks: Iterable[tuple["PublishedAgent", LiveTask]]) -> list[Run]:
     """The runs that a restart left: first the turns that their agents continue, then the
-    messages that waited, in the order of their arrival."""
+    messages that waited, in the order of their arrival. The oldest task comes first."""
     runs: list[tuple[bool, str, Run]] = []
+    # When the last task of each lane began.
+    latest: dict[Lane, str] = {}
     for agent, live in tasks:
         fold = live.ahead()
         if agent.resumes and fold.under_way is not None:
             run = run_of(agent, fold.under_way, live, is_resumed=True)
             runs.append((False, fold.under_way.since, run))
-        runs += [(True, pending.since, run_of(agent, pending, live)) for pending in fold.pending]
+        for pending in fold.pending:
+            run, since = run_of(agent, pending, live), pending.since
+            if pending.seq == 1:
+                # The clock of another gateway, which has begun the task, may differ from this one.
+                since = latest[run.lane] = max(since, latest.get(run.lane, ""))
+            runs.append((True, since, run))
     # By message, because an older task may have a younger message.
     runs.sort(key=itemgetter(0, 1))
     return [run for _, _, run in runs]

@@ -23,6 +23,7 @@ from trunkline.ports.figures import Figure, Measured
 from trunkline.ports.gate import Gate
 from trunkline.ports.store import Store, StoredTask
 from trunkline.runtime import reservations
+from trunkline.runtime.adoptions import Adoptions
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.blocking_send import BlockingSends
 from trunkline.runtime.direct_answers import DirectAnswers
@@ -209,6 +210,20 @@ class Runtime:
             ids=ids,
             gate=turn_gate,
         )
+        # Takes over the tasks that another gateway began.
+        self.adoptions = Adoptions(
+            store=store,
+            keys=self.keys,
+            registry=registry,
+            journal=journal,
+            runs=runs,
+            new_tasks=new_tasks,
+            reservations=held,
+            intake=self.intake,
+            gate=turn_gate,
+            forwarding=forwarding,
+            waits=waits,
+        )
         subscriptions = Heartbeats(heartbeat_s)
         make_service: Callable[..., Service] = Service
         if waits is not None:
@@ -238,6 +253,7 @@ class Runtime:
                 ownership=self.ownership,
                 forwarding=forwarding,
                 service=self.service,
+                adoptions=self.adoptions,
                 queued_replies=self.queued_replies,
                 agents=self.agents,
             )

@@ -52,7 +52,8 @@ class StoreRefusals(Struct, frozen=True, kw_only=True, eq=False):
         if run.refusal is not None:
             return False
         run.refusal = run.admission.refusal(error)
-        if run.agent.profile.overflow == "error":
+        # The caller of a given task has it already.
+        if run.agent.profile.overflow == "error" and run.given is None:
             return False
         self.journal.begin_again(live)
         live.participants = ()
