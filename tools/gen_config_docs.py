@@ -16,6 +16,7 @@ from trunkline.hub.credential_settings import CertificateHolder, ClientCertifica
 from trunkline.hub.sign_in_settings import ProviderSettings as SignInProvider
 from trunkline.hub.sign_in_settings import SignInSettings
 from trunkline.model.profile import ProfileKeys
+from trunkline.relay.tenant_settings import TenantSettings
 from trunkline.settings import schema
 from trunkline.settings.agent_card import (
     ExtendedCardSettings,
@@ -91,6 +92,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("[remote]", RemoteSettings),
     ("[relay]", RelaySettings),
     ("[relay_server]", RelayServerSettings),
+    ("[relay_server.tenants.NAME]", TenantSettings),
     ('[relay_server.agents."TENANT/AGENT"]', RelayedAgentSettings),
     ("[hub]", HubSettings),
     ("[hub.jwt.NAME]", JwtIssuer),

@@ -25,7 +25,7 @@ def configurations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sett
     first = ""
     for text in re.findall(r"^```toml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL):
         for name in re.findall(r"\$\{(\w+)\}", text):
-            monkeypatch.setenv(name, f"0123456789abcdef-{name}")
+            monkeypatch.setenv(name, f"0123456789abcdef0123456789abcdef-{name}")
         file = tmp_path / "trunkline.toml"
         # More of the relay, which needs the keys of the first one.
         before = "" if "[auth" in text or "[relay]" in text else first
@@ -36,10 +36,13 @@ def configurations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sett
 
 
 def test_both_sides_fit_each_other(configurations: list[Settings]) -> None:
-    relay, detailed, host = configurations
+    relay, detailed, tenants, host = configurations
     assert relay.server.relay
     assert detailed.as_relay is not None
     assert detailed.as_relay.policies.of("acme/helper").wait_s == 30
+    assert tenants.relay_server is not None
+    assert tenants.relay_server.audience == relay.server.public_url
+    assert [*tenants.relay_server.tenants] == ["acme", "example"]
     assert host.relay is not None
     assert host.relay.url == relay.server.public_url.replace("https", "wss") + "/agent"
     handles = host.relay.handles(host.default_agent())

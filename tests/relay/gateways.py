@@ -66,16 +66,21 @@ def relay_settings() -> Settings:
 
 @asynccontextmanager
 async def open_relayed_world(
-    monkeypatch: pytest.MonkeyPatch, *, mode: str = "both", **options: Any
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    mode: str = "both",
+    at_relay: Settings | None = None,
+    token: str = TOKEN,
+    **options: Any,
 ) -> AsyncIterator[RelayedWorld]:
     clock = FakeClock()
-    relay = build(relay_settings(), base_url=RELAY_URL, clock=clock)
+    relay = build(at_relay or relay_settings(), base_url=RELAY_URL, clock=clock)
     mounted = relay.application._mounts[AGENT_PATH]
     assert isinstance(mounted, WebSocketEndpoint)
     tasks = BackgroundTasks("wire")
     wire = Wire(mounted.mount, tasks)
     monkeypatch.setattr(dialing, "dial", wire.dial)
-    own = replace(settings(**options), relay=replace(RELAY, mode=mode))
+    own = replace(settings(**options), relay=replace(RELAY, mode=mode, token=Secret(token)))
     assert own.default_agent() == HANDLE
     host = build(own, base_url=BASE_URL, clock=clock)
     await relay.open()

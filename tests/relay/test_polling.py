@@ -404,7 +404,7 @@ async def test_wrong_credentials_are_checked_a_few_at_a_time(
     await known.create()
     usual = world.identify
 
-    async def slow(headers: Any) -> Any:
+    async def slow(headers: Any, _: str) -> Any:
         if b"nonsense" in headers[b"authorization"]:
             await never
         return await usual(headers)

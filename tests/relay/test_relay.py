@@ -430,7 +430,7 @@ async def test_tokens_without_end_are_checked_one_at_a_time(world: RelayWorld) -
     may_end = asyncio.Event()
     identify = world.identify
 
-    async def slowly(headers: Headers) -> Principal | None:
+    async def slowly(headers: Headers, address: str) -> Principal | None:
         nonlocal checks
         checks += 1
         await may_end.wait()

@@ -111,7 +111,7 @@ def http(operations: Answering, card: AgentCard | None) -> Asgi:
     gateway = build(relay_settings(), base_url=RELAY_URL, clock=clock)
     answers = RelayAnswers(gateway.front, limits=Limits())
 
-    async def nobody(headers: Any) -> Never:
+    async def nobody(headers: Any, address: str) -> Never:
         raise AssertionError
 
     async def alice(scope: Any, receive: Any) -> Principal:

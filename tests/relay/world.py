@@ -78,7 +78,7 @@ class RelayWorld:
         # Closed after the hosts.
         self.others: list[Transports] = []
 
-    async def identify(self, headers: Headers) -> Principal | None:
+    async def identify(self, headers: Headers, _: str = "") -> Principal | None:
         credential = headers.get(b"authorization", b"").decode()
         if not credential:
             return None

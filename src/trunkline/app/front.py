@@ -14,7 +14,7 @@ from trunkline.app.endpoints import idle_addresses
 from trunkline.app.runtimes import Runtimes
 from trunkline.app.tools import mcp_endpoint
 from trunkline.model.principal import Principal
-from trunkline.ports.authenticator import Authenticator, Headers
+from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
 from trunkline.ports.figures import Figure, Labelled, Timed
 from trunkline.protocol.ai_catalog import PATH as CATALOG_PATH
@@ -72,6 +72,9 @@ class Front:
         # Its public key has a page. Set again before `apply` if the key has changed.
         self.signer = signer
         self._authenticators = authenticators
+        # Those whose principals reach agents of the relay, and nothing else.
+        self._at_relay: tuple[Authenticator, ...] = ()
+        self._on_apply: list[Callable[[], None]] = []
         self._lifespan = lifespan
         self._catalog = catalog
         self._on_turned_away = on_turned_away
@@ -117,6 +120,17 @@ class Front:
         self.application.configure(
             a2a=parts.a2a, pages=parts.pages, page_paths=parts.page_paths, idle=parts.idle
         )
+        for call in self._on_apply:
+            call()
+
+    def on_apply(self, call: Callable[[], None]) -> None:
+        """Have it called when other settings are in force, with other keys maybe."""
+        self._on_apply.append(call)
+
+    def take_at_relay(self, *authenticators: Authenticator) -> None:
+        """Take their credentials for agents of the relay, too."""
+        self._at_relay = authenticators
+        self.relay_access = self._access_to_relay(self._settings)
 
     def _parts(self, settings: Settings) -> _Parts:
         more: dict[str, App] = {CATALOG_PATH: self._catalog}
@@ -125,6 +139,7 @@ class Front:
         if self.signer is not None:
             more[JWKS_PATH] = Response(self.signer.jwks(), media_type="application/jwk-set+json")
         self._access_now = self._access(settings)
+        self.relay_access = self._access_to_relay(settings)
         return _Parts(
             a2a=A2AHandler(
                 access=self._access_now,
@@ -159,15 +174,6 @@ class Front:
             large_bodies=self._large_bodies,
         )
 
-    async def identify_caller(self, request: Request) -> Principal:
-        """The principal of a request to an agent. Raises Unauthenticated, PermissionDenied or
-        Unavailable."""
-        return await self._access_now.identify(request)
-
-    async def identify_key(self, headers: Headers) -> Principal | None:
-        """The principal of an API key or a token alone; None for headers without one."""
-        return await self._access_now.identify_key(headers)
-
     async def identify_if_stated(self, request: Request) -> Principal | None:
         """The principal of a request to an interface that also serves callers without a credential,
         which have none here. Raises Unauthenticated, PermissionDenied or Unavailable."""
@@ -186,6 +192,16 @@ class Front:
             allows_anonymous=settings.allows_anonymous(),
             allows_proxied=is_for_all,
             hosts=settings.public_hosts() if is_for_all else (),
+            page_hosts=settings.public_hosts(),
+            certificate_proxies=_certificate_proxies(settings),
+        )
+
+    def _access_to_relay(self, settings: Settings) -> Access:
+        """Hosts and callers of a relay belong to many, so they need a credential also on
+        loopback."""
+        return Access(
+            keys=_keys(settings),
+            more=(*self._authenticators, *self._at_relay),
             page_hosts=settings.public_hosts(),
             certificate_proxies=_certificate_proxies(settings),
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from trunkline.app.cards import Addresses, Place
 from trunkline.app.front import Front
+from trunkline.app.relay_tenants import TenantParts
 from trunkline.app.runtimes import Runtimes
 from trunkline.background import BackgroundTasks
 from trunkline.model.principal import Principal
@@ -43,6 +44,11 @@ class Relaying:
     def __init__(self, settings: Settings, *, clock: Clock) -> None:
         self._clock = clock
         self._as_relay = settings.as_relay
+        self.tenants: TenantParts | None = None
+        if self._as_relay is not None:
+            allow_private = settings.network.allow_private_addresses
+            tokens = self._as_relay.tokens(allow_private=allow_private)
+            self.tenants = TenantParts(tokens, clock=clock)
         self._max_body_bytes = settings.server.max_body_bytes
         self._host: _OwnHost | None = None
         if settings.relay is not None:
@@ -71,14 +77,18 @@ class Relaying:
     def connect(self, front: Front) -> None:
         if self._host is not None:
             self._host.connect(front)
-        if self._as_relay is not None:
+        if self._as_relay is not None and self.tenants is not None:
             self._relay = _OwnRelay(
-                self._as_relay, front, clock=self._clock, max_body_bytes=self._max_body_bytes
+                self._as_relay,
+                self.tenants,
+                front,
+                clock=self._clock,
+                max_body_bytes=self._max_body_bytes,
             )
 
     def due_kinds(self) -> Sequence[DueKind]:
         """The due work of the main store."""
-        return ()
+        return () if self.tenants is None else self.tenants.due_kinds()
 
     async def open(self, runtimes: Runtimes) -> None:
         """Raises StoreError."""
@@ -113,12 +123,20 @@ class Relaying:
 
 class _OwnRelay:
     def __init__(
-        self, settings: RelayServerSettings, front: Front, *, clock: Clock, max_body_bytes: int
+        self,
+        settings: RelayServerSettings,
+        tenants: TenantParts,
+        front: Front,
+        *,
+        clock: Clock,
+        max_body_bytes: int,
     ) -> None:
-        admission = Admission(front.identify_key, clock=clock)
-        self._front = front
+        admission = Admission(tenants.identify_host, clock=clock)
+        self._tenants = tenants
+        tenants.connect(front)
         self._tasks = BackgroundTasks("relayed requests")
         self._relay = Relay(Limits(), admission=admission, clock=clock)
+        tenants.watch(self._relay)
         sockets = HostSockets(self._relay, admission=admission, clock=clock)
         requests = RelayedRequests(
             self._relay,
@@ -137,7 +155,7 @@ class _OwnRelay:
 
     async def open(self, main: Runtime) -> None:
         """Raises StoreError."""
-        await main.main.open()
+        await self._tenants.open(main)
 
     def start(self) -> None:
         self._relay.start()
@@ -149,6 +167,7 @@ class _OwnRelay:
     async def close(self) -> None:
         await self._polling.close()
         await self._relay.close()
+        await self._tenants.close()
         await self._tasks.close()
 
     def figures(self) -> Iterator[Figure]:
@@ -160,7 +179,7 @@ class _OwnRelay:
         yield "trunkline_relay_requests", "Relayed requests under way.", relay.requests
 
     async def _identify(self, scope: Scope, receive: Receive) -> Principal:
-        return await self._front.identify_caller(AsgiRequest.of(scope, receive))
+        return await self._tenants.identify_caller(AsgiRequest.of(scope, receive))
 
 
 class _OwnHost:

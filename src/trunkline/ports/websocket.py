@@ -49,6 +49,11 @@ class UpgradeRequest(Protocol):
         """Values by name in lower case."""
         ...
 
+    @property
+    def peer(self) -> str:
+        """The address of the other side of the connection, maybe a proxy; empty if it has none."""
+        ...
+
     def header(self, name: bytes) -> str | None: ...
 
 

@@ -10,9 +10,10 @@ from trunkline.ports.authenticator import Headers
 from trunkline.ports.clock import Clock
 from trunkline.protocol.relay.close_codes import FORBIDDEN, NOT_AUTHENTICATED, Close
 
-# The principal of a credential; None for headers without one. Raises as
-# `Authenticator.identify` does.
-Identify = Callable[[Headers], Awaitable[Principal | None]]
+# The principal of a credential that comes from an address; None for headers without one. An empty
+# address is that of a host which is known. Raises as `Authenticator.identify` does, and
+# TooManyRequests for an address with too many wrong ones.
+Identify = Callable[[Headers, str], Awaitable[Principal | None]]
 
 _HEADERS: Final = (b"authorization", b"x-api-key")
 
@@ -22,9 +23,10 @@ class Admission:
         self._identify = identify
         self._clock = clock
 
-    async def admit(self, credential: Headers) -> Principal:
-        """The principal of a host. Raises Unauthenticated, PermissionDenied or Unavailable."""
-        principal = await self._identify(credential)
+    async def admit(self, credential: Headers, *, address: str = "") -> Principal:
+        """The principal of a host. Raises Unauthenticated, PermissionDenied, TooManyRequests or
+        Unavailable."""
+        principal = await self._identify(credential, address)
         if principal is None:
             raise Unauthenticated(
                 "A host attaches with its token: send it as Authorization: Bearer TOKEN"

@@ -11,7 +11,12 @@ from typing import Final
 import msgspec
 
 from trunkline.background import BackgroundTasks
-from trunkline.model.errors import PermissionDenied, Unauthenticated, Unavailable
+from trunkline.model.errors import (
+    PermissionDenied,
+    TooManyRequests,
+    Unauthenticated,
+    Unavailable,
+)
 from trunkline.ports.authenticator import Headers
 from trunkline.ports.clock import Clock
 from trunkline.ports.websocket import ABNORMAL, NORMAL, TRY_AGAIN_LATER
@@ -122,7 +127,7 @@ class PollingHosts:
 
     async def _create(self, scope: Scope, receive: Receive) -> Reply:
         headers = dict(scope["headers"])
-        principal_id = await self._principal_of(headers)
+        principal_id = await self._principal_of(headers, _address_of(scope))
         body = await body_of(receive, headers)
         try:
             offer = _decode_offer(body)
@@ -177,25 +182,26 @@ class PollingHosts:
         if socket is not None and _is_same(credential, socket.credential):
             # The relay checks it from time to time, as that of any connection.
             return socket
-        principal_id = await self._principal_of(headers)
+        principal_id = await self._principal_of(headers, _address_of(scope))
         if socket is None or socket.principal_id != principal_id:
             raise Refused(404, ABNORMAL, "the relay does not have this connection")
         socket.credential = credential
         return socket
 
-    async def _principal_of(self, headers: Headers) -> str:
+    async def _principal_of(self, headers: Headers, address: str) -> str:
         if self._checks >= _MAX_CHECKS:
             raise Refused(503, TRY_AGAIN_LATER, "too many credentials at once", retry_after_s=1)
         self._checks += 1
         try:
-            return (await self._admission.admit(headers)).id
+            return (await self._admission.admit(headers, address=address)).id
         except Unauthenticated as error:
             raise Refused(401, NOT_AUTHENTICATED, error.message) from None
         except PermissionDenied as error:
             raise Refused(403, FORBIDDEN, error.message) from None
-        except Unavailable as error:
+        except (TooManyRequests, Unavailable) as error:
+            status = 429 if isinstance(error, TooManyRequests) else 503
             raise Refused(
-                503, TRY_AGAIN_LATER, error.message, retry_after_s=error.retry_after_s
+                status, TRY_AGAIN_LATER, error.message, retry_after_s=error.retry_after_s
             ) from None
         finally:
             self._checks -= 1
@@ -268,3 +274,8 @@ def _is_same(one: Headers, other: Headers) -> bool:
 
 def _joined(credential: Headers) -> bytes:
     return b"\n".join(b"%b:%b" % item for item in sorted(credential.items()))
+
+
+def _address_of(scope: Scope) -> str:
+    client = scope.get("client")
+    return "" if client is None else str(client[0])

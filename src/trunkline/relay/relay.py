@@ -188,6 +188,13 @@ class Relay:
                     attached.checked_at = now
                     self._check(attached, attached.credential, is_new=False)
 
+    def recheck(self, concerns: Callable[[Principal], bool] = lambda _: True) -> None:
+        """Check the credentials of these hosts now, because some of them may count no more."""
+        for attached in [*self._sessions.values()]:
+            if not attached.session.is_ended and concerns(attached.principal):
+                attached.checked_at = self._clock.monotonic()
+                self._check(attached, attached.credential, is_new=False)
+
     # What hosts say.
 
     def _on_event(self, attached: Attached, event: RelayEvent) -> None:
@@ -290,7 +297,12 @@ class Relay:
             # It cannot be checked now, and the one before counts until its end.
             return
         if isinstance(principal, Close):
-            session.end(principal)
+            ends_at = self._admission.ends_at(attached.principal)
+            has_ended = ends_at is not None and ends_at <= self._clock.monotonic()
+            # The session itself sees to the grace of a credential that has ended. A host that has
+            # no new one yet offers it again.
+            if not (has_ended and credential == attached.credential):
+                session.end(principal)
         elif principal.id != attached.principal.id or not all(
             may_attach(principal, agent) for agent in session.leases
         ):

@@ -4,7 +4,13 @@ import asyncio
 import logging
 from typing import Final
 
-from trunkline.model.errors import PermissionDenied, TrunklineError, Unauthenticated, Unavailable
+from trunkline.model.errors import (
+    PermissionDenied,
+    TooManyRequests,
+    TrunklineError,
+    Unauthenticated,
+    Unavailable,
+)
 from trunkline.ports.authenticator import Headers
 from trunkline.ports.clock import Clock
 from trunkline.ports.websocket import (
@@ -43,7 +49,7 @@ class HostSockets:
 
     async def _check(self, request: UpgradeRequest) -> Refusal | None:
         try:
-            principal = await self._admission.admit(request.headers)
+            principal = await self._admission.admit(request.headers, address=request.peer)
             if self._relay.is_full:
                 raise Unavailable(
                     "The relay has as many hosts as it takes", retry_after_s=_RETRY_AFTER_S
@@ -52,8 +58,9 @@ class HostSockets:
             return _refusal(401, error, (b"www-authenticate", b'Bearer realm="trunkline"'))
         except PermissionDenied as error:
             return _refusal(403, error)
-        except Unavailable as error:
-            return _refusal(503, error, (b"retry-after", b"%d" % error.retry_after_s))
+        except (TooManyRequests, Unavailable) as error:
+            status = 429 if isinstance(error, TooManyRequests) else 503
+            return _refusal(status, error, (b"retry-after", b"%d" % error.retry_after_s))
         request.caller = principal.id
         return None
 

@@ -111,7 +111,7 @@ class _Decoder(Struct):
             return self.tagged(kinds, value, path, hint)
         if get_origin(bare) is dict and (args[1] is Secret or _is_table(args[1])):
             return self.entries(bare, value, path, hint)
-        if get_origin(bare) is tuple and is_struct(args[0]):
+        if get_origin(bare) is tuple and (is_struct(args[0]) or args[0] is Secret):
             return self.items(bare, value, path, hint)
         return self.leaf(kind, value, path, hint)
 
@@ -150,10 +150,11 @@ class _Decoder(Struct):
         return {k: v for k, v in made.items() if v is not None}
 
     def items(self, kind: Any, value: object, path: Path, hint: str) -> object:
-        if not isinstance(value, list | tuple):
-            self.misfit(kind, value, path, "expected a list of tables", hint)
-            return None
         inner = get_args(kind)[0]
+        if not isinstance(value, list | tuple):
+            of = "texts" if inner is Secret else "tables"
+            self.misfit(kind, value, path, f"expected a list of {of}", hint)
+            return None
         made = (self.value(inner, item, (*path, i), "") for i, item in enumerate(value))
         return tuple(item for item in made if item is not None)
 

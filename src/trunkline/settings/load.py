@@ -232,8 +232,24 @@ def _resolved(settings: Settings, folder: Path) -> Settings:
     relay = settings.relay
     if relay is not None and relay.token_path:
         relay = replace(relay, token_path=_absolute(relay.token_path, folder))
-    store = _with_path(settings.store, folder)
-    return replace(settings, server=server, store=store, agents=agents, remote=remote, relay=relay)
+    relay_server = settings.relay_server
+    if relay_server is not None:
+        tenants = {
+            name: replace(each, jwks_path=_absolute(each.jwks_path, folder))
+            if each.jwks_path
+            else each
+            for name, each in relay_server.tenants.items()
+        }
+        relay_server = replace(relay_server, tenants=tenants)
+    return replace(
+        settings,
+        server=server,
+        store=_with_path(settings.store, folder),
+        agents=agents,
+        remote=remote,
+        relay=relay,
+        relay_server=relay_server,
+    )
 
 
 def _with_path(store: StoreSettings, folder: Path) -> StoreSettings:

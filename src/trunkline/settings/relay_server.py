@@ -8,8 +8,10 @@ from msgspec.structs import asdict
 
 from trunkline.config import doc
 from trunkline.config.problems import Path, Problem
+from trunkline.config.secret import Secret
 from trunkline.model.handles import EVERY, HANDLE
 from trunkline.relay.policies import AgentPolicies, AgentPolicy
+from trunkline.relay.tenant_settings import TenantSettings, TokenSettings, token_problems
 
 _PATH: Path = ("relay_server",)
 # Clients and proxies give up on requests that take longer.
@@ -36,10 +38,42 @@ class RelayServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             le=_MAX_WAIT_S,
         ),
     ] = 5.0
+    tenants: Annotated[
+        dict[str, TenantSettings],
+        doc("Tenants by name. Their hosts and clients have tokens."),
+    ] = {}
+    jwt_secrets: Annotated[
+        tuple[Secret, ...],
+        doc(
+            "Secrets of at least 32 bytes that sign tokens of every tenant, as relays with the "
+            "first protocol have one. Whoever has one of them speaks for all tenants."
+        ),
+    ] = ()
+    issuer: Annotated[
+        str, doc("The claim `iss` that the tokens of tenants need. Empty: any or none.")
+    ] = ""
+    audience: Annotated[
+        str,
+        doc(
+            "The value that the claim `aud` of the tokens must be or hold. Empty: any or none. Set "
+            "it where others take tokens with the same secrets."
+        ),
+    ] = ""
     agents: Annotated[
         dict[str, RelayedAgentSettings],
         doc('Settings of single agents, by `"tenant/agent"`.'),
     ] = {}
+
+    def tokens(self, *, allow_private: bool) -> TokenSettings:
+        """How the tokens of tenants are checked. `allow_private`: keys may be at private
+        addresses."""
+        return TokenSettings(
+            tenants=self.tenants,
+            secrets=self.jwt_secrets,
+            issuer=self.issuer,
+            audience=self.audience,
+            allow_private=allow_private,
+        )
 
     @property
     def policies(self) -> AgentPolicies:
@@ -58,6 +92,7 @@ def _given(own: RelayedAgentSettings) -> dict[str, Any]:
 
 
 def relay_server_problems(relay: RelayServerSettings) -> Iterator[Problem]:
+    yield from token_problems(relay.tokens(allow_private=False), _PATH)
     for agent in relay.agents:
         if not HANDLE.fullmatch(agent) or agent.endswith(EVERY):
             yield Problem(

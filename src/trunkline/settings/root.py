@@ -188,7 +188,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             beyond = " and beyond" if self.is_exposed() else ""
             anonymous = f"anonymous callers on loopback{beyond}"
         hub = "credentials of the hub" if self.hub is not None else ""
-        return "; ".join(part for part in (keys, hub, anonymous) if part)
+        tenants = "tokens of the relay's tenants" if self.as_relay is not None else ""
+        return "; ".join(part for part in (keys, hub, tenants, anonymous) if part)
 
 
 def publish(settings: Settings, found: Mapping[str, Sequence[str]]) -> Settings:

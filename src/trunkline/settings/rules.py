@@ -109,7 +109,7 @@ def _public_url_problems(settings: Settings) -> Iterator[Problem]:
 def _access_problems(settings: Settings) -> Iterator[Problem]:
     server, auth = settings.server, settings.auth
     reads = (("auth",),)
-    has_credentials = bool(auth.keys) or settings.hub is not None
+    has_credentials = bool(auth.keys) or settings.hub is not None or settings.as_relay is not None
     if auth.anonymous == "always" and has_credentials and not is_loopback_host(server.host):
         yield bad_value(
             ("auth", "anonymous"),
@@ -150,17 +150,8 @@ def _relay_problems(settings: Settings) -> Iterator[Problem]:
         yield from relay_problems(
             settings.relay, agents=settings.agents, default_agent=settings.default_agent()
         )
-    if settings.as_relay is None:
-        return
-    yield from relay_server_problems(settings.as_relay)
-    if not any(key.attach for key in settings.auth.keys.values()):
-        yield Problem(
-            ("relay_server",) if settings.relay_server is not None else ("server", "relay"),
-            "nobody may attach an agent, because no key allows it",
-            "Add a key for each gateway that attaches agents:\n    [auth.keys.laptop]\n"
-            '    key = "${LAPTOP_TOKEN}"\n    attach = ["tenant/agent"]',
-            reads=(("auth",),),
-        )
+    if settings.relay_server is not None:
+        yield from relay_server_problems(settings.relay_server)
 
 
 def _stores(settings: Settings) -> Iterator[tuple[Path, StoreSettings]]:

@@ -1,13 +1,15 @@
 """The tables and keys of a relay, on both of its sides."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.unit.settings.documents import KEY, agent, made, only, problems
 
+from trunkline.config.secret import secrets_in
 from trunkline.engine.access import is_unrestricted, may_attach
 from trunkline.model.principal import Grant, Principal
-from trunkline.settings import Settings
+from trunkline.settings import Settings, effective, load
 from trunkline.settings.relay_server import RelayServerSettings
 
 RELAY = {
@@ -139,6 +141,90 @@ def test_the_table_turns_a_relay_on(table: dict[str, Any]) -> None:
     assert made(**RELAYING).as_relay is None
 
 
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+def test_tenants_are_credentials_of_a_relay() -> None:
+    tenants = {"acme": {"secrets": [SECRET, f"{SECRET}2"], "secrets_by_id": {"a": f"{SECRET}3"}}}
+    settings = made(
+        agents={},
+        server={"host": "0.0.0.0"},
+        relay_server={"tenants": tenants, "jwt_secrets": [f"{SECRET}4"], "audience": "relay"},
+    )
+    assert settings.as_relay is not None
+    tokens = settings.as_relay.tokens(allow_private=False)
+    assert tokens.tenants["acme"].secrets[0].reveal() == SECRET
+    assert [each.reveal() for each in tokens.secrets] == [f"{SECRET}4"]
+    assert tokens.audience == "relay"
+    shown = effective(settings)["relay_server"]
+    assert shown["tenants"]["acme"]["secrets"] == ["***", "***"]
+    assert shown["jwt_secrets"] == ["***"]
+    assert SECRET in [*secrets_in(settings)]
+
+
+def test_the_file_of_keys_is_beside_the_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "trunkline.toml"
+    file.write_text('[relay_server.tenants.acme]\njwks_path = "keys.json"')
+    relay = load(file).relay_server
+    assert relay is not None
+    assert relay.tenants["acme"].jwks_path == str(tmp_path / "keys.json")
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "what"),
+    [
+        ({"tenants": {"a/b": {"secrets": [SECRET]}}}, 'relay_server.tenants."a/b"', "be a tenant"),
+        ({"tenants": {"acme": {}}}, "relay_server.tenants.acme", "has a token"),
+        (
+            {"tenants": {"acme": {"secrets": ["too-little"]}}},
+            "relay_server.tenants.acme.secrets[0]",
+            "32 bytes",
+        ),
+        (
+            {"tenants": {"acme": {"secrets": 7, "secrets_by_id": {"a": SECRET}}}},
+            "relay_server.tenants.acme.secrets",
+            "a list of texts",
+        ),
+        (
+            {"tenants": {"acme": {"secrets_by_id": {"a": "too-little"}}}},
+            "relay_server.tenants.acme.secrets_by_id.a",
+            "32 bytes",
+        ),
+        (
+            {"tenants": {"acme": {"jwks_url": "https://x.example", "jwks_path": "x"}}},
+            "relay_server.tenants.acme",
+            "both",
+        ),
+        (
+            {"tenants": {"acme": {"jwks_url": "ftp://x.example"}}},
+            "relay_server.tenants.acme.jwks_url",
+            "http",
+        ),
+        (
+            {"tenants": {"acme": {"secrets": [SECRET]}, "Acme": {"secrets": [f"{SECRET}2"]}}},
+            "relay_server.tenants.Acme",
+            "only in case",
+        ),
+        (
+            {"tenants": {"acme": {"secrets": [SECRET]}, "other": {"secrets": [SECRET]}}},
+            "relay_server.tenants.other.secrets[0]",
+            "the secret of relay_server.tenants.acme.secrets[0]",
+        ),
+        (
+            {"jwt_secrets": [SECRET], "tenants": {"acme": {"secrets": [SECRET]}}},
+            "relay_server.tenants.acme.secrets[0]",
+            "the secret of relay_server.jwt_secrets[0]",
+        ),
+        ({"jwt_secrets": ["too-little"]}, "relay_server.jwt_secrets[0]", "32 bytes"),
+    ],
+)
+def test_what_is_wrong_with_tenants_is_named(table: dict[str, Any], key: str, what: str) -> None:
+    problem = only(relay_server=table)
+    assert problem.key == key, problem
+    assert what in problem.what
+    assert "too-little" not in str(problem)
+
+
 def test_a_relay_keeps_its_records_in_the_main_store() -> None:
     relay = made(agents={}, **RELAYING, relay_server={}, store={"path": "relay.db"})
     assert relay.stores() == [relay.store]
@@ -171,12 +257,6 @@ def test_what_is_wrong_with_a_relay_is_named(table: dict[str, Any], key: str, wh
     problem = only(**RELAYING, relay_server=table)
     assert problem.key == key
     assert what in problem.what
-
-
-def test_a_relay_where_nobody_may_attach_is_none() -> None:
-    problem = only(server={"relay": True}, agents=AGENTS, auth={"keys": {"me": {"key": KEY}}})
-    assert problem.key == "server.relay"
-    assert "attach" in problem.remedy
 
 
 def test_a_key_that_attaches_calls_nothing_unless_it_has_grants() -> None:
