@@ -424,6 +424,28 @@ async def test_a_revoked_token_ends_the_session(world: RelayWorld) -> None:
     assert (await world.send(Get().http)).status == 503
 
 
+async def test_a_credential_that_ends_during_its_check_ends_the_session(
+    world: RelayWorld,
+) -> None:
+    host = await world.attach(Told())
+    may_end = asyncio.Event()
+    identify = world.identify
+
+    async def slowly(headers: Headers, address: str) -> Principal | None:
+        principal = await identify(headers)
+        await may_end.wait()
+        return principal
+
+    world.admission._identify = slowly
+    world.relay.recheck()
+    await settle()
+    del world.principals["host-token"]
+    world.relay.recheck()
+    may_end.set()
+    await settle()
+    assert host.state is HostState.REFUSED
+
+
 async def test_tokens_without_end_are_checked_one_at_a_time(world: RelayWorld) -> None:
     host = await world.attach(Told())
     checks = 0

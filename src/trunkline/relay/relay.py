@@ -48,6 +48,8 @@ class Attached:
         # is next: a host that sends tokens without end keeps nothing else busy.
         self.is_checking = False
         self.offered: Headers | None = None
+        # Whether the credential in use is to be checked once more after that.
+        self.is_to_check = False
         self.carrier: Final = Carrier(
             session, clock=clock, tasks=tasks, on_event=partial(on_event, self)
         )
@@ -277,6 +279,9 @@ class Relay:
             self._tasks.spawn(check, name="check a credential")
         elif is_new:
             attached.offered = credential
+        else:
+            # What has changed meanwhile may not be known to the check that is under way.
+            attached.is_to_check = True
 
     async def _check_in_turn(
         self, attached: Attached, credential: Headers, *, is_new: bool
@@ -286,8 +291,13 @@ class Relay:
         finally:
             attached.is_checking = False
         offered, attached.offered = attached.offered, None
-        if offered is not None and not attached.session.is_ended:
+        if attached.session.is_ended:
+            return
+        if offered is not None:
             self._check(attached, offered, is_new=True)
+        elif attached.is_to_check:
+            attached.is_to_check = False
+            self._check(attached, attached.credential, is_new=False)
 
     async def _checked(self, attached: Attached, credential: Headers, *, is_new: bool) -> None:
         """Go on with a credential, or end the session that has shown it."""
