@@ -196,7 +196,7 @@ def build(
         if not agent.unavailable:
             directory.prepare(handle, code.get(handle))
     if hub is not None:
-        hub.connect(front, directory, on_deleted=routing.forget_agent)
+        hub.connect(front, directory, on_deleted=routing.forget_agent, relayed=relaying.at_hub)
     gateway = Gateway(
         api=GatewayApi(front, routing, hub, local_url=local_url),
         front=front,

@@ -13,6 +13,7 @@ from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
 from trunkline.app.limits import LimitParts
 from trunkline.app.registry import RegistryParts
+from trunkline.app.relayed_at_hub import AGENTS_PATH, RelayedAtHub
 from trunkline.app.runtimes import Runtimes
 from trunkline.app.sign_in import HubSignIn
 from trunkline.hub.about_api import AboutApi
@@ -34,8 +35,6 @@ from trunkline.settings import Settings
 from trunkline.settings.hub import HubSettings
 from trunkline.settings.server import is_loopback_host
 
-# The addresses of all agents of the registry are below it.
-_AGENTS_PATH: Final = "/api/a2a/v1/agents"
 # A socket that listens on one of these is at every loopback address, too.
 _WILDCARDS: Final = ("", "0.0.0.0", "::")
 
@@ -106,11 +105,15 @@ class Hub:
         directory: AgentDirectory,
         *,
         on_deleted: Callable[[str], Awaitable[object]],
+        relayed: RelayedAtHub | None = None,
     ) -> None:
-        """`on_deleted` is called with the handle of an agent that was deleted."""
+        """`on_deleted` is called with the handle of an agent that was deleted. `relayed` has the
+        agents that are attached to this gateway."""
         self._front, self._directory = front, directory
         absent = partial(front.application.serve_absent, self.registry.registry.current)
-        front.application.mount(_AGENTS_PATH, absent)
+        front.application.mount(
+            AGENTS_PATH, absent if relayed is None else partial(relayed.serve, absent)
+        )
         self.registry.on_deleted = on_deleted
         self.limits.connect(directory)
         self.credentials.connect(directory)

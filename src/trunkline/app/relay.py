@@ -10,6 +10,7 @@ from typing import Any
 from trunkline.app.cards import Addresses, Place
 from trunkline.app.front import Front
 from trunkline.app.relay_tenants import TenantParts
+from trunkline.app.relayed_at_hub import RelayedAtHub
 from trunkline.app.runtimes import Runtimes
 from trunkline.background import BackgroundTasks
 from trunkline.model.principal import Principal
@@ -68,6 +69,11 @@ class Relaying:
     def urls(self) -> tuple[str, ...]:
         """The addresses of the agents at the relay."""
         return tuple(f"{place.base_url}{place.addresses.jsonrpc}" for place in self.places.values())
+
+    @property
+    def at_hub(self) -> RelayedAtHub | None:
+        """The addresses of attached agents at a hub, once this is connected."""
+        return None if self._relay is None else self._relay.at_hub
 
     @property
     def is_only_way(self) -> bool:
@@ -145,6 +151,9 @@ class _OwnRelay:
             max_body_bytes=max_body_bytes,
             policies=settings.policies,
         )
+        self.at_hub = RelayedAtHub(
+            requests, identify=self._tenants.identify_caller, is_known=self._is_known
+        )
         polling_path = f"{AGENT_PATH}{CONNECTIONS_PATH}"
         self._polling = PollingHosts(
             self._relay, sockets=sockets, admission=admission, clock=clock, path=polling_path
@@ -177,6 +186,9 @@ class _OwnRelay:
         polling = len(self._polling.open_sockets)
         yield "trunkline_relay_polled_connections", "Connections made of HTTP requests.", polling
         yield "trunkline_relay_requests", "Relayed requests under way.", relay.requests
+
+    async def _is_known(self, agent: str) -> bool:
+        return self._relay.find(agent) is not None
 
     async def _identify(self, scope: Scope, receive: Receive) -> Principal:
         return await self._tenants.identify_caller(AsgiRequest.of(scope, receive))
