@@ -9,6 +9,7 @@ from typing import Any
 
 from trunkline.app.cards import Addresses, Place
 from trunkline.app.front import Front
+from trunkline.app.relay_deliveries import HostDeliveries
 from trunkline.app.relay_tenants import TenantParts
 from trunkline.app.relayed_at_hub import RelayedAtHub
 from trunkline.app.runtimes import Runtimes
@@ -21,6 +22,7 @@ from trunkline.protocol.relay.addresses import PREFIX, path_of
 from trunkline.protocol.relay.polling import CONNECTIONS_PATH
 from trunkline.relay import dialing
 from trunkline.relay.admission import Admission
+from trunkline.relay.exchanges import DELIVERY
 from trunkline.relay.host import Host, HostSettings, HostState
 from trunkline.relay.polling import PollingHosts
 from trunkline.relay.relay import Relay
@@ -98,6 +100,8 @@ class Relaying:
 
     async def open(self, runtimes: Runtimes) -> None:
         """Raises StoreError."""
+        if self._host is not None:
+            self._host.open(runtimes)
         if self._relay is not None:
             assert runtimes.main is not None, "a relay needs the main store"
             await self._relay.open(runtimes.main)
@@ -203,6 +207,7 @@ class _OwnHost:
         self._transports = Transports(settings.transport, clock=clock)
         self._host: Host | None = None
         self._front: Front | None = None
+        self._deliveries: HostDeliveries | None = None
 
     @property
     def places(self) -> Mapping[str, Place]:
@@ -230,6 +235,10 @@ class _OwnHost:
             clock=self._clock,
             dial=(dialing.dial_v1 if self._settings.protocol == "v1" else self._transports.dial),
         )
+
+    def open(self, runtimes: Runtimes) -> None:
+        assert self._front is not None
+        self._deliveries = HostDeliveries(self._front, runtimes, callers=self.callers)
 
     def start(self) -> None:
         assert self._host is not None
@@ -268,6 +277,10 @@ class _OwnHost:
 
     async def _serve(self, scope: Any, receive: Receive, send: Send) -> None:
         assert self._front is not None
+        if DELIVERY in scope.get("extensions", ()):
+            assert self._deliveries is not None
+            await self._deliveries.serve(scope, receive, send)
+            return
         request = AsgiRequest.of(scope, receive, memory=self._front.budget)
         try:
             await self._front.application.serve(request, AsgiResponse(send))

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
 
@@ -14,6 +15,9 @@ _log: Final = logging.getLogger("trunkline.relay")
 
 Message: TypeAlias = MutableMapping[str, Any]
 App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+
+# The extension of the scope of a request that delivers a task from the mailbox: its id.
+DELIVERY: Final = "a2a.relay.delivery"
 
 
 class Exchange:
@@ -30,15 +34,17 @@ class Exchange:
         self._is_complete = False
 
     async def serve(self, app: App, credential: bytes) -> None:
-        number = self._opened.stream
-        self._session.accept(number)
-        self._carrier.flush()
+        if not self._opened.task:
+            self._session.accept(self._opened.stream)
+            self._carrier.flush()
         try:
             await app(self._scope(credential), self._receive, self._send)
         except Exception:  # noqa: BLE001 - logged here; the client learns nothing of it
             _log.exception("a relayed request failed", extra={"agent": self._opened.agent})
             if not self._has_begun:
-                await self._send({"type": "http.response.start", "status": 500, "headers": []})
+                # A relay gives a delivery up for good by any other status.
+                status = 503 if self._opened.task else 500
+                await self._send({"type": "http.response.start", "status": status, "headers": []})
                 await self._send({"type": "http.response.body"})
         finally:
             if not self._is_complete:
@@ -67,6 +73,7 @@ class Exchange:
             ],
             "client": None,
             "server": None,
+            "extensions": {DELIVERY: self._opened.task} if self._opened.task else {},
         }
 
     async def _receive(self) -> Message:
@@ -104,6 +111,9 @@ class Exchange:
         room = await self._stream.room()
         first, rest = data[:room], data[room:]
         self._head = None
+        if self._opened.task and head["status"] < HTTPStatus.BAD_REQUEST:
+            # The relay deletes the message after this, and not before it.
+            self._session.accept(self._opened.stream)
         self._session.answer(
             self._opened.stream,
             status=head["status"],

@@ -91,6 +91,10 @@ class Application:
                     return there
         return None
 
+    def endpoint_at(self, path: str) -> Endpoint | None:
+        """The endpoint whose JSON-RPC is at the path."""
+        return self._jsonrpc.get(path)
+
     def _addresses(self, endpoint: Endpoint) -> Iterator[tuple[dict[str, Endpoint], str]]:
         yield self._jsonrpc, endpoint.jsonrpc_path
         if endpoint.rest_path is not None:

@@ -3,6 +3,8 @@ import pytest
 
 from trunkline.model.errors import InvalidParams
 from trunkline.model.events import Entry, TaskSubmitted, TurnOptions
+from trunkline.model.principal import Principal
+from trunkline.model.routed_calls import CallOrigin
 from trunkline.model.values import Message, Part, Role, Task, TaskState, TaskStatus
 from trunkline.protocol.relay.deliveries import Delivery, decode, encode
 
@@ -15,6 +17,8 @@ TASK = Task(
     status=TaskStatus(state=TaskState.SUBMITTED, timestamp="2026-01-31T23:59:59.000Z"),
     history=(MESSAGE,),
 )
+
+OTHER = Principal(id="bob", grants=())
 
 
 def delivery(event: Task | TaskSubmitted = TASK, **members: object) -> Delivery:
@@ -70,6 +74,18 @@ def changed(**members: object) -> Task:
         (delivery(changed(status=TaskStatus(state=TaskState.WORKING))), "entry.status"),
         (delivery(changed(history=())), "entry.history"),
         (delivery(changed(history=(MESSAGE, MESSAGE))), "entry.history"),
+        (
+            delivery(changed(status=TaskStatus(state=TaskState.SUBMITTED, timestamp="now"))),
+            "entry.status.timestamp",
+        ),
+        (
+            delivery(
+                TaskSubmitted(task=TASK, options=TurnOptions(call=CallOrigin(principal=OTHER)))
+            ),
+            "entry.options.call",
+        ),
+        # JSON all the same, and the end of an event of a stream.
+        (delivery(entry=msgspec.Raw(Entry.of(1, TASK).body[:-1] + b"\n\n}")), "entry"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -94,3 +110,23 @@ def test_a_body_that_is_no_delivery(body: bytes) -> None:
 def test_ids_have_a_length_that_every_store_keeps(member: str, value: str) -> None:
     with pytest.raises(InvalidParams, match=member):
         decode(encode(msgspec.structs.replace(delivery(), **{member: value})), task_id="t")
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("operation", "CancelTask"),
+        ("digest", "abc"),
+        ("digest", "xy"),
+        ("task_id", "t\0"),
+        ("tenant", "a\0"),
+        ("idempotency_key", "k\0"),
+    ],
+)
+def test_members_that_no_relay_writes(member: str, value: str) -> None:
+    with pytest.raises(InvalidParams, match=member):
+        decode(encode(msgspec.structs.replace(delivery(), **{member: value})), task_id="t")
+
+
+def test_the_digest_is_that_of_the_request() -> None:
+    assert decode(encode(delivery(digest="00ff")), task_id="t").digest == "00ff"
