@@ -31,8 +31,8 @@ class RelayedAtHub:
         identify: Callable[[Request], Awaitable[Principal]],
         is_known: Callable[[str], Awaitable[bool]],
     ) -> None:
-        """`identify` raises as `Access.identify` does. `is_known`: whether the relay has, or had, an
-        agent. Raises StoreError."""
+        """`identify` raises as `Access.identify` does. `is_known`: whether the relay has an
+        agent."""
         self._requests = requests
         self._identify = identify
         self._is_known = is_known
