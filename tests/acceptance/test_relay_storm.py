@@ -84,7 +84,7 @@ class Storm:
             before = len(host.sockets)
             host.cut()
             await until(lambda: len(host.sockets) > before)
-            await until(lambda: host.host.session.is_connected)
+            await until(lambda: bool(host.host.attached_agents))
             return host
         if what == RESTART:
             await host.close()

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.relay.apps import Told
-from tests.relay.world import AGENT, RelayWorld, open_relay
+from tests.relay.world import AGENT, RelayWorld, newest, open_relay
 
 from trunkline.testing import settle
 
@@ -72,7 +72,7 @@ async def test_an_agent_that_goes_to_another_host_is_not_released(world: RelayWo
 async def test_an_agent_that_a_host_offers_no_more_is_released(world: RelayWorld) -> None:
     heard = Heard(world)
     host = await world.attach(Told(), agents={AGENT: "me/helper", "acme/other": "me/other"})
-    host.session.offer([AGENT])
-    host._carrier.flush()
+    newest(host).session.offer([AGENT])
+    newest(host).carrier.flush()
     await settle()
     assert heard.told == [f"leased {AGENT}", "leased acme/other", "released acme/other"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.bindings.asgi import Answer, Asgi, Http
 from tests.relay.apps import Scripted, Told
 from tests.relay.polling_wire import LOST_REQUEST, LOST_RESPONSE, POLLING_PATH, TWICE, PollingWire
-from tests.relay.world import Get, RelayWorld, open_relay
+from tests.relay.world import Get, RelayWorld, newest, open_relay
 
 from trunkline.model.principal import Principal
 from trunkline.protocol.relay.frames import Hello, Limits, Ping, encode
@@ -140,8 +140,7 @@ def test_whatever_gets_lost_a_stream_is_complete(faults: list[tuple[str, Any]]) 
 async def test_a_relay_that_is_away_for_long_costs_another_connection(world: RelayWorld) -> None:
     host = await world.attach(Told())
     wire(world).fates["POST"].extend([BAD_GATEWAY] * 5)
-    host.session.offer(["acme/helper"])
-    host._carrier.flush()
+    newest(host).offer()
     await world.clock.advance(4)
     assert (str(host.state), host.trouble) == ("connecting", "status 502")
     await world.clock.advance(2)
@@ -271,10 +270,7 @@ async def test_a_new_token_counts_for_the_next_requests(world: RelayWorld) -> No
     host = await world.attach(Told())
     world.principals["renewed"] = Principal(id="host", roles=("attach:acme/*",))
 
-    async def provider() -> str:
-        return "renewed"
-
-    host._token = provider
+    world.renewed["host-token"] = "renewed"
     await world.clock.advance(280)
     del world.principals["host-token"]
     await world.clock.advance(300)

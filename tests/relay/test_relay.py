@@ -7,7 +7,7 @@ import pytest
 import tests.relay.world
 from tests.bindings.asgi import Response
 from tests.relay.apps import Scripted, Told
-from tests.relay.world import AGENT, Get, RelayWorld, open_relay
+from tests.relay.world import AGENT, Get, RelayWorld, newest, open_relay
 
 from trunkline.model.principal import Grant, Principal
 from trunkline.ports.authenticator import Headers
@@ -101,7 +101,7 @@ async def test_a_client_that_leaves_is_gone_at_the_host(world: RelayWorld) -> No
         response.leave()
         await settle()
     assert app.requests[0].is_left
-    assert world.hosts[0].session.streams == {}
+    assert newest(world.hosts[0]).session.streams == {}
 
 
 async def test_a_stream_survives_a_lost_connection(world: RelayWorld) -> None:
@@ -305,12 +305,31 @@ async def test_a_relay_that_stops_waits_for_requests(world: RelayWorld) -> None:
     async with world.http.open(Get().http) as response:
         await settle()
         draining = world.tasks.start(world.relay.drain(grace_s=10), name="drain")
-        await settle()
-        assert (await world.send(Get().http)).status == 503
+        await world.clock.advance(5)
         app.requests[0].say(b"data: 1\n\n", is_last=True)
         assert await pieces(response, 1) == [b"data: 1\n\n"]
-        await world.clock.advance(2)
+        await world.clock.advance(1)
         assert draining.done()
+
+
+async def test_a_relay_that_stops_still_has_the_agents_of_hosts_without_another(
+    world: RelayWorld,
+) -> None:
+    await world.attach(Told())
+    draining = world.tasks.start(world.relay.drain(grace_s=10), name="drain")
+    await world.clock.advance(1)
+    assert (await world.send(Get().http)).status == 200
+    assert not draining.done()
+    await world.clock.advance(2)
+    assert draining.done()
+
+
+async def test_a_relay_that_stops_takes_no_more_hosts(world: RelayWorld) -> None:
+    world.tasks.spawn(world.relay.drain(grace_s=10), name="drain")
+    await settle()
+    host = await world.attach(Told())
+    assert "503" in host.trouble or "stop" in host.trouble
+    assert world.relay.sessions == 0
 
 
 async def test_a_reader_that_never_reads_stops_its_host_alone(world: RelayWorld) -> None:
@@ -460,9 +479,9 @@ async def test_tokens_without_end_are_checked_one_at_a_time(world: RelayWorld) -
 
     world.admission._identify = slowly
     for _ in range(100):
-        host.session.reauthenticate("host-token")
-    host.session.reauthenticate("nonsense")
-    host._carrier.flush()
+        newest(host).session.reauthenticate("host-token")
+    newest(host).session.reauthenticate("nonsense")
+    newest(host).carrier.flush()
     await settle()
     assert checks == 1
     may_end.set()

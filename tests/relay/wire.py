@@ -84,10 +84,16 @@ class Wire:
         # The ends of hosts, the oldest first.
         self.ends: list[End] = []
         self.is_down = False
+        # What it asks of hosts while it is down.
+        self.retry_after_s = 0.0
+        # Attempts get no answer.
+        self.is_silent = False
 
     async def dial(self, url: str, token: str) -> End:
         if self.is_down:
-            raise DialFailed("the relay is down")
+            raise DialFailed("the relay is down", retry_after_s=self.retry_after_s)
+        if self.is_silent:
+            await asyncio.get_running_loop().create_future()
         headers = {"authorization": f"Bearer {token}"}
         scope = Http(method="GET", path="/agent", headers=headers).scope()
         host, relay = End(), End()
@@ -96,7 +102,7 @@ class Wire:
         assert self._mount.check is not None
         refusal = await self._mount.check(relay.request)
         if refusal is not None:
-            raise DialFailed(refusal.text, code=_CODES.get(refusal.status, ABNORMAL))
+            raise DialFailed(refusal.text.strip(), code=_CODES.get(refusal.status, ABNORMAL))
         self._tasks.spawn(self._serve(relay), name="mount")
         self.ends.append(host)
         return host

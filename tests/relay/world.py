@@ -15,6 +15,7 @@ from trunkline.model.principal import Grant, Principal
 from trunkline.ports.authenticator import Headers
 from trunkline.protocol.relay.session import SessionSettings
 from trunkline.relay.admission import Admission
+from trunkline.relay.attachment import SessionAttachment
 from trunkline.relay.host import Host, HostSettings
 from trunkline.relay.policies import AgentPolicies
 from trunkline.relay.polling import PollingHosts
@@ -47,8 +48,9 @@ class RelayWorld:
         max_body_bytes: int,
         policies: AgentPolicies,
         transport: str,
+        clock: FakeClock | None = None,
     ) -> None:
-        self.clock = FakeClock()
+        self.clock = clock or FakeClock()
         self.principals = dict(PRINCIPALS)
         self.tasks = BackgroundTasks("relay world")
         self.admission = admission = Admission(self.identify, clock=self.clock)
@@ -75,6 +77,8 @@ class RelayWorld:
         )
         self.http = Asgi(self.requests)
         self.hosts: list[Host] = []
+        # The tokens that hosts have now in place of those with which they were attached.
+        self.renewed: dict[str, str] = {}
         # Closed after the hosts.
         self.others: list[Transports] = []
 
@@ -105,7 +109,7 @@ class RelayWorld:
         """A host, once it has its agents. The last one counts."""
 
         async def provider() -> str:
-            return token
+            return self.renewed.get(token, token)
 
         settings = HostSettings(
             url="wss://relay.example/agent",
@@ -139,6 +143,11 @@ class RelayWorld:
         await self.tasks.close()
 
 
+def newest(host: Host) -> SessionAttachment:
+    assert host.newest is not None
+    return host.newest
+
+
 class Get(Struct, kw_only=True):
     """A request to the agent, by its caller."""
 
@@ -168,12 +177,14 @@ async def open_relay(
     max_body_bytes: int = 10_000_000,
     policies: AgentPolicies | None = None,
     transport: str = "",
+    clock: FakeClock | None = None,
 ) -> AsyncIterator[RelayWorld]:
     world = RelayWorld(
         settings or RelaySettings(),
         max_body_bytes=max_body_bytes,
         policies=policies or AgentPolicies(),
         transport=transport or usual_transport,
+        clock=clock,
     )
     world.relay.start()
     world.polling.start()

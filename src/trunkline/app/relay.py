@@ -225,6 +225,7 @@ class _OwnHost:
         self._host = Host(
             HostSettings(
                 url=self._settings.url,
+                standby=self._settings.standby,
                 agents=self._handles,
                 protocol=self._settings.protocol,
                 v1_operations=self._settings.v1_operations(),

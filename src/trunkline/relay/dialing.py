@@ -1,18 +1,21 @@
 """`dial`: a connection to a relay."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from trunkline.ports.websocket import ABNORMAL, WebSocketClosed
 from trunkline.protocol.relay.close_codes import FORBIDDEN, NOT_AUTHENTICATED
 from trunkline.protocol.relay.frames import SUBPROTOCOL
 from trunkline.protocol.relay.v1_frames import MAX_FRAME_BYTES
+from trunkline.relay.carrier import Socket
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.websocket import SocketClosed, UpgradeRefused, WebSocket, open_websocket
 
 CONNECT_S: Final = 15.0
 # Below the times after which NATs and proxies forget a connection.
 _HEARTBEAT_S: Final = 25.0
+# A connection to the relay at a URL, with a token. Raises DialFailed.
+Dial: TypeAlias = Callable[[str, str], Awaitable[Socket]]
 _CODES: Final = {401: NOT_AUTHENTICATED, 403: FORBIDDEN}
 # A filter may drop the connection while it is made. One that reads TLS shows a certificate of its
 # own, for HTTP as well.

@@ -45,7 +45,7 @@ from trunkline.relay.polling_http import (
     short,
 )
 from trunkline.relay.relay import Relay
-from trunkline.relay.sockets import HostSockets
+from trunkline.relay.sockets import STOPPED_S, HostSockets
 
 _TICK_S: Final = 1.0
 # How long the code of a closed connection can be asked for.
@@ -149,6 +149,10 @@ class PollingHosts:
         if self._silent[principal_id] >= _MAX_SILENT:
             raise Refused(
                 429, TRY_AGAIN_LATER, "too many connections have no hello", retry_after_s=1
+            )
+        if self._relay.is_draining:
+            raise Refused(
+                503, TRY_AGAIN_LATER, "the relay is about to stop", retry_after_s=STOPPED_S
             )
         most = self._relay.settings.max_sessions
         if self._relay.is_full or len(self._open) >= most:

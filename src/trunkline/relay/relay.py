@@ -24,6 +24,10 @@ from trunkline.relay.carrier import Carrier
 _log: Final = logging.getLogger("trunkline.relay")
 
 _TICK_S: Final = 1.0
+# How long a relay that stops waits for its hosts to attach elsewhere; those without another relay
+# stay until then.
+LEAVE_S: Final = 2.0
+_DRAIN_TICK_S: Final = 0.1
 # A credential that was revoked is found out after this time.
 RECHECK_S: Final = 60.0
 
@@ -89,6 +93,7 @@ class Relay:
         self._leases = LeaseTable()
         self._listeners: list[LeaseListener] = []
         self._tasks = BackgroundTasks("relay")
+        self.is_draining = False
 
     def listen(self, listener: LeaseListener) -> None:
         """Tell the listener of each lease from now on."""
@@ -161,7 +166,8 @@ class Relay:
     def forget_if_over(self, attached: Attached) -> None:
         """A session that no host can resume, or that has nothing to resume."""
         session = attached.session
-        if session.is_connected or not (session.is_ended or not session.leases):
+        has_something = bool(session.leases or session.streams)
+        if session.is_connected or (has_something and not session.is_ended):
             return
         released = self._release(attached)
         if self._sessions.get(session.id) is attached:
@@ -169,15 +175,24 @@ class Relay:
         self._tell_released(released)
 
     async def drain(self, *, grace_s: float) -> None:
-        """Tell the hosts that the relay stops, and wait until their requests have ended."""
-        until = self._clock.monotonic() + grace_s
+        """Tell the hosts that the relay stops, and wait until they are attached elsewhere and their
+        requests have ended. Until then, requests still reach them."""
+        self.is_draining = True
+        began = self._clock.monotonic()
         for attached in [*self._sessions.values()]:
             attached.session.drain(grace_s, self._clock.monotonic())
             attached.carrier.flush()
-        while any(attached.session.streams for attached in self._sessions.values()):
-            if self._clock.monotonic() >= until:
-                return
-            await self._clock.sleep(_TICK_S)
+        while (waited_s := self._clock.monotonic() - began) < grace_s and self._has_work(waited_s):
+            await self._clock.sleep(_DRAIN_TICK_S)
+
+    def _has_work(self, waited_s: float) -> bool:
+        """Whether a stop has to wait for a host, after it has waited this long."""
+        sessions = [attached.session for attached in self._sessions.values()]
+        if any(session.streams for session in sessions):
+            return True
+        return waited_s < LEAVE_S and any(
+            session.is_connected and session.leases for session in sessions
+        )
 
     async def _tick(self) -> None:
         while True:
@@ -228,31 +243,33 @@ class Relay:
         session.lease(epochs)
         for loser in losers:
             assert loser is not None
-            self._take_away(loser)
+            self._take_away(loser, attached)
         self._tell_released(released)
         for agent, epoch in epochs.items():
             if before.get(agent) != epoch:
                 for listener in self._listeners:
                     listener.leased(agent)
 
-    def _take_away(self, loser: Attached) -> None:
-        """Another session has agents of this one now. Nobody waits for it any longer, unless it
-        drains: then it ends what it has begun."""
+    def _take_away(self, loser: Attached, winner: Attached) -> None:
+        """The winner has agents of the loser now. The loser is closed, and its requests end, unless
+        it drains or is of the same host: then it finishes what it has begun."""
         session = loser.session
         left = {
             agent: epoch
             for agent, epoch in session.leases.items()
             if self._is_leased_to(loser, agent)
         }
-        is_draining = session.is_draining or session.peer_is_draining
-        if not is_draining:
+        may_finish = _is_same_host(loser, winner) or (
+            session.is_draining or session.peer_is_draining
+        )
+        if not may_finish:
             for stream in [*session.streams.values()]:
                 if stream.agent not in left and stream.number in loser.carrier.streams:
                     loser.carrier.streams[stream.number].cancel(
                         "replaced", "another host has the agent now"
                     )
         session.lease(left)
-        if not left and not is_draining:
+        if not left and not may_finish:
             session.end(Close(REPLACED, "another host has its agents now"))
         loser.carrier.flush()
 
@@ -325,3 +342,9 @@ class Relay:
                 session.renew(ends_at, self._clock.monotonic())
         attached.carrier.flush()
         self.forget_if_over(attached)
+
+
+def _is_same_host(one: Attached, other: Attached) -> bool:
+    host = one.session.host
+    # The name is no credential: it does nothing for another principal.
+    return bool(host) and host == other.session.host and one.principal.id == other.principal.id

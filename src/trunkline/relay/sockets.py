@@ -32,6 +32,8 @@ _log: Final = logging.getLogger("trunkline.relay")
 # Time for the first frame of a host.
 HELLO_S: Final = 10.0
 _RETRY_AFTER_S: Final = 30
+# About the time of a restart.
+STOPPED_S: Final = 1
 
 
 class HostSockets:
@@ -50,6 +52,8 @@ class HostSockets:
     async def _check(self, request: UpgradeRequest) -> Refusal | None:
         try:
             principal = await self._admission.admit(request.headers, address=request.peer)
+            if self._relay.is_draining:
+                raise Unavailable("The relay is about to stop", retry_after_s=STOPPED_S)
             if self._relay.is_full:
                 raise Unavailable(
                     "The relay has as many hosts as it takes", retry_after_s=_RETRY_AFTER_S

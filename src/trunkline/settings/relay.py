@@ -29,6 +29,14 @@ class RelaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         str,
         doc('WebSocket address of the relay, for example `"wss://relay.example.com/agent"`.'),
     ]
+    standby: Annotated[
+        tuple[str, ...],
+        doc(
+            "Addresses of more relays, in the order of preference. The next one has the agents "
+            "while those before it fail, and the gateway goes back to the first one when it is "
+            "there again. They take the same token, and their callers keep their names."
+        ),
+    ] = ()
     tenant: Annotated[str, doc("The part of the relay that the agents belong to.")]
     agent_id: Annotated[
         str, doc("Name of the default agent there. Give this or `agents`, not both.")
@@ -99,7 +107,13 @@ class RelaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def relay_problems(
     relay: RelaySettings, *, agents: Mapping[str, AgentSettings], default_agent: str
 ) -> Iterator[Problem]:
-    yield from _url_problems(relay.url)
+    yield from _url_problems(relay.url, (*_PATH, "url"))
+    for i, url in enumerate(relay.standby):
+        at: Path = (*_PATH, "standby", i)
+        if url in (relay.url, *relay.standby[:i]):
+            yield bad_value(at, "is given before", "Name each relay once.")
+        else:
+            yield from _url_problems(url, at)
     if not OWNER.fullmatch(relay.tenant):
         yield bad_value(
             (*_PATH, "tenant"), "cannot be a tenant", "Use letters, digits and hyphens."
@@ -150,14 +164,13 @@ def relay_problems(
         )
 
 
-def _url_problems(url: str) -> Iterator[Problem]:
-    path = (*_PATH, "url")
+def _url_problems(url: str, path: Path) -> Iterator[Problem]:
     parts = _split(url)
     if parts is None or parts.scheme not in ("ws", "wss") or not parts.hostname:
         yield bad_value(
             path,
             "is no address of a WebSocket",
-            'Example: url = "wss://relay.example.com/agent".',
+            'Example: "wss://relay.example.com/agent".',
         )
     elif parts.username is not None or parts.query or parts.fragment:
         yield bad_value(

@@ -39,6 +39,7 @@ class Draining(Struct, frozen=True):
     """The peer is about to stop."""
 
     within_s: float
+    retry_after_s: float = 0.0
 
 
 # Of the relay.

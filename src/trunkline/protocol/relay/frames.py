@@ -69,11 +69,14 @@ class Resume(Struct, frozen=True):
     received: Count
 
 
-class Hello(Struct, frozen=True, tag="hello", tag_field="frame"):
+class Hello(Struct, frozen=True, tag="hello", tag_field="frame", omit_defaults=True):
     """The first frame of a host on each connection."""
 
     limits: Limits
     resume: Resume | None = None
+    # The same for all sessions of one running host, and for no others. Its newer session takes an
+    # agent over without ending the requests of its older one.
+    host: Annotated[str, Meta(max_length=64)] = ""
 
 
 class Welcome(Struct, frozen=True, kw_only=True, tag="welcome", tag_field="frame"):
@@ -120,12 +123,17 @@ class Reauthed(Struct, frozen=True, tag="reauthed", tag_field="frame"):
     token_ends_in_s: Seconds | None = None
 
 
-class Drain(Struct, frozen=True, tag="drain", tag_field="frame"):
-    """The sender is about to stop: it makes, or takes, no new requests, and those under way have
-    `within_s` to end. A relay answers it with leases of no agents."""
+class Drain(Struct, frozen=True, tag="drain", tag_field="frame", omit_defaults=True):
+    """The sender is about to stop, and requests under way have `within_s` to end.
+
+    A host takes no new requests, and the relay answers it with leases of no agents. A relay wants
+    its hosts to connect elsewhere and to drain then; until they do, they get its requests.
+    """
 
     n: Number
     within_s: Seconds
+    # From a relay: how long this address is not worth another attempt.
+    retry_after_s: Seconds = 0.0
 
 
 class Agents(Struct, frozen=True, tag="agents", tag_field="frame"):

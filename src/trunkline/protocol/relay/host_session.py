@@ -45,9 +45,12 @@ class HostSession(ServingSession):
         *,
         now: float,
         agents: Sequence[str] = (),
+        host: str = "",
     ) -> None:
+        """`host` tells the sessions of this running host from those of others."""
         super().__init__(settings, now=now)
         self._agents = tuple(agents)
+        self._host = host
         self.leases: Mapping[str, int] = {}
         self._is_greeting = False
         self._greeted_at = now
@@ -67,7 +70,7 @@ class HostSession(ServingSession):
         self.closing = None
         self._is_greeting = True
         resume = None if self.is_ended else Resume(self.id, self._received)
-        self._push(Hello(self.limits, resume))
+        self._push(Hello(self.limits, resume, self._host))
 
     def offer(self, agents: Sequence[str]) -> None:
         """The agents that the host has from now on."""
@@ -78,6 +81,11 @@ class HostSession(ServingSession):
     def reauthenticate(self, token: str) -> None:
         if self.is_connected:
             self._push(Reauth(token))
+
+    def drain(self, within_s: float, now: float, *, retry_after_s: float = 0.0) -> None:
+        super().drain(within_s, now, retry_after_s=retry_after_s)
+        if self._is_greeting:
+            self._close(Close(GOING_AWAY, "the host stops"))
 
     def tick(self, now: float) -> None:
         super().tick(now)
@@ -125,6 +133,8 @@ class HostSession(ServingSession):
         self._expect_end(welcome.token_ends_in_s)
         self._connect(welcome.limits, self._now)
         self._events.append(Welcomed(welcome.resumed))
+        # So that the round trip is known from the beginning, and not only after a silence.
+        self._ping()
         if welcome.resumed:
             self._wake()
         else:

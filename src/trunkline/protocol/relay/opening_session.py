@@ -98,7 +98,8 @@ class OpeningSession(Session):
     def _check_open(self) -> None:
         if self.is_ended:
             raise CannotOpen("the session has ended")
-        if self.is_draining or self.peer_is_draining:
+        # A side that drains itself goes on until the peer has its agents elsewhere.
+        if self.peer_is_draining:
             raise CannotOpen("the agent is about to stop")
         most = min(self.limits.max_streams, self.peer_limits.max_streams)
         if len(self.streams) >= most:

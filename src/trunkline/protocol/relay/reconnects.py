@@ -1,15 +1,20 @@
-"""`Reconnects`: when a host tries again to reach its relay.
+"""`Reconnects`: when a host tries again to reach a relay. `wanted`: which of its relays it keeps.
 
 Waits grow from half a second to a minute, each a random part of its limit, so that the hosts of a
 relay that has restarted do not come back all at once.
 """
 
+from collections.abc import Sequence
+from enum import Enum
 from typing import Final
 
 FIRST_S: Final = 0.5
 LONGEST_S: Final = 60.0
 # A connection that lasted shorter counts as another failure.
 STABLE_S: Final = 10.0
+# A relay that does not have the host after this time counts as failing, though no attempt has
+# failed: a network that drops packets takes longer to show it.
+PATIENCE_S: Final = 3.0
 
 
 class Reconnects:
@@ -29,4 +34,30 @@ class Reconnects:
         # The exponent is limited, so that a relay that is away for days costs no large numbers.
         limit = min(FIRST_S * 2.0 ** min(self._failures, 16), LONGEST_S)
         self._failures += 1
-        return max(retry_after_s, chance * limit)
+        # On top of what the relay asks for, so that its hosts do not come back all at that moment.
+        return retry_after_s + chance * limit
+
+
+class Health(Enum):
+    """What a host knows of one of its relays."""
+
+    # The first attempt is under way, or a lost connection is made again.
+    TRYING = "trying"
+    FAILING = "failing"
+    ATTACHED = "attached"
+    # Attached for `STABLE_S`.
+    STABLE = "stable"
+
+
+def wanted(relays: Sequence[Health], *, kept: int) -> int:
+    """How many of its relays, from the first, a host keeps, where it has kept `kept` until now.
+
+    It begins with the first one, and adds the next while all before it are failing. It leaves those
+    behind a relay that has been stable, and not before, so that its agents are never without one.
+    """
+    for count, health in enumerate(relays, start=1):
+        if health is Health.STABLE:
+            return count
+        if health is not Health.FAILING:
+            return max(count, kept)
+    return len(relays)

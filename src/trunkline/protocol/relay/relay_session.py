@@ -47,6 +47,8 @@ class RelaySession(OpeningSession):
         """`id` and `key` are random; the key signs the callers of the session."""
         super().__init__(id=id, key=key, settings=settings, now=now)
         self.leases: Mapping[str, int] = {}
+        # The running host that the session is of, as it says itself.
+        self.host = ""
         self._token_ends_at: float | None = None
         self._owes_reauthed = False
         self._handlers |= {
@@ -66,6 +68,7 @@ class RelaySession(OpeningSession):
             self._close(Close(OUT_OF_ORDER, f"frame {resume.received} cannot be the last one"))
             return
         self._token_ends_at = token_ends_at
+        self.host = hello.host
         self._output.clear()
         welcome = Welcome(
             session=self.id,

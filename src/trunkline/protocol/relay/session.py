@@ -164,8 +164,7 @@ class Session:
         ):
             self._close(Close(SILENT, "the peer acknowledges nothing"))
         elif silent_s >= heartbeat_s and self._pinged_at is None:
-            self._pinged_at = now
-            self._push(Ping())
+            self._ping()
 
     def take_events(self) -> list[Any]:
         """Those of `RelayEvent` or `HostEvent`, in order."""
@@ -187,12 +186,12 @@ class Session:
             output.append(encode(Ack(self._received)))
         return output + self._outbox.write()
 
-    def drain(self, within_s: float, now: float) -> None:
-        """Tell the peer that this side stops."""
+    def drain(self, within_s: float, now: float, *, retry_after_s: float = 0.0) -> None:
+        """Tell the peer that this side stops, and how long its address is worth no attempt."""
         if not self.is_draining and not self.is_ended:
             self.is_draining = True
             self._drained_at = now + within_s
-            self._add(Drain(self._number, within_s))
+            self._add(Drain(self._number, within_s, retry_after_s))
 
     # Called by those who read and write streams.
 
@@ -279,6 +278,10 @@ class Session:
         self._turns.end(stream)
         self._wake()
 
+    def _ping(self) -> None:
+        self._pinged_at = self._now
+        self._push(Ping())
+
     def _on_ping(self, ping: Ping, _: bytes) -> None:
         self._owes_pong = True
 
@@ -289,7 +292,7 @@ class Session:
 
     def _on_drain(self, drain: Drain, _: bytes) -> None:
         self.peer_is_draining = True
-        self._events.append(Draining(drain.within_s))
+        self._events.append(Draining(drain.within_s, drain.retry_after_s))
 
     def _on_data(self, data: Data, body: bytes) -> None:
         if not body and not data.fin:
