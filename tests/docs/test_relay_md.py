@@ -16,6 +16,7 @@ from trunkline.settings import Settings, load
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "guides" / "relay.md").read_text("utf-8")
 SPECIFICATION = (DOCS / "reference" / "relay-protocol.md").read_text("utf-8")
+_VALUES = {"NODE_ADDRESS": "10.0.0.11"}
 FRAMES = msgspec.inspect.type_info(frames.Frame)
 
 
@@ -25,7 +26,9 @@ def configurations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sett
     first = ""
     for text in re.findall(r"^```toml\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL):
         for name in re.findall(r"\$\{(\w+)\}", text):
-            monkeypatch.setenv(name, f"0123456789abcdef0123456789abcdef-{name}")
+            monkeypatch.setenv(
+                name, _VALUES.get(name) or f"0123456789abcdef0123456789abcdef-{name}"
+            )
         file = tmp_path / "trunkline.toml"
         # More of the relay, which needs the keys of the first one.
         before = "" if "[auth" in text or "[relay]" in text else first
@@ -36,7 +39,7 @@ def configurations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sett
 
 
 def test_both_sides_fit_each_other(configurations: list[Settings]) -> None:
-    relay, detailed, tenants, host = configurations
+    relay, detailed, tenants, host, node = configurations
     assert relay.server.relay
     assert detailed.as_relay is not None
     assert detailed.as_relay.policies.of("acme/helper").wait_s == 30
@@ -50,6 +53,7 @@ def test_both_sides_fit_each_other(configurations: list[Settings]) -> None:
     laptop, alice = relay.auth.principals().values()
     assert [may_attach(laptop, agent) for agent in handles] == [True]
     assert [grant.agent for grant in alice.grants] == [*handles]
+    assert node.cluster.node_url == "http://10.0.0.11:8642"
     assert host.relay.base_url + path_of("acme/helper") in GUIDE
 
 

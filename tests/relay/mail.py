@@ -109,5 +109,5 @@ async def deliver(
 async def attached_of(world: RelayedWorld) -> Attached:
     assert world.relay.relaying._relay is not None
     attached = await world.relay.relaying._relay._relay.connected(AGENT, within_s=0)
-    assert attached is not None
+    assert isinstance(attached, Attached)
     return attached

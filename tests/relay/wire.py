@@ -90,11 +90,14 @@ class Wire:
         self.is_silent = False
 
     async def dial(self, url: str, token: str) -> End:
+        return await self.connect(f"Bearer {token}")
+
+    async def connect(self, authorization: str) -> End:
         if self.is_down:
             raise DialFailed("the relay is down", retry_after_s=self.retry_after_s)
         if self.is_silent:
             await asyncio.get_running_loop().create_future()
-        headers = {"authorization": f"Bearer {token}"}
+        headers = {"authorization": authorization}
         scope = Http(method="GET", path="/agent", headers=headers).scope()
         host, relay = End(), End()
         host.other, relay.other = relay, host

@@ -45,9 +45,9 @@ class RelayWorld:
         self,
         settings: RelaySettings,
         *,
-        max_body_bytes: int,
-        policies: AgentPolicies,
-        transport: str,
+        max_body_bytes: int = 10_000_000,
+        policies: AgentPolicies | None = None,
+        transport: str = "websocket",
         clock: FakeClock | None = None,
     ) -> None:
         self.clock = clock or FakeClock()
@@ -73,7 +73,7 @@ class RelayWorld:
             identify=self._identify_client,
             tasks=self.tasks,
             max_body_bytes=max_body_bytes,
-            policies=policies,
+            policies=policies or AgentPolicies(),
         )
         self.http = Asgi(self.requests)
         self.hosts: list[Host] = []

@@ -10,6 +10,7 @@ from typing import Any
 from trunkline.app.cards import Addresses, Place
 from trunkline.app.front import Front
 from trunkline.app.relay_deliveries import HostDeliveries
+from trunkline.app.relay_nodes import NodeParts
 from trunkline.app.relay_tenants import TenantParts
 from trunkline.app.relayed_at_hub import RelayedAtHub
 from trunkline.app.runtimes import Runtimes
@@ -36,6 +37,7 @@ from trunkline.runtime.runtime import Runtime
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
 from trunkline.server.http import Disconnected
 from trunkline.settings import Settings
+from trunkline.settings.cluster import ClusterSettings
 from trunkline.settings.relay import AGENT_PATH, RelaySettings
 from trunkline.settings.relay_server import RelayServerSettings
 
@@ -44,8 +46,11 @@ class Relaying:
     """Made before the front, which takes its authenticators; `connect` comes after the front is
     there."""
 
-    def __init__(self, settings: Settings, *, clock: Clock) -> None:
+    def __init__(self, settings: Settings, *, clock: Clock, local_url: str = "") -> None:
+        """`local_url` is where the gateway listens."""
         self._clock = clock
+        self._cluster = settings.cluster
+        self._local_url = local_url
         self._as_relay = settings.as_relay
         self.tenants: TenantParts | None = None
         if self._as_relay is not None:
@@ -92,6 +97,8 @@ class Relaying:
                 front,
                 clock=self._clock,
                 max_body_bytes=self._max_body_bytes,
+                cluster=self._cluster,
+                local_url=self._local_url,
             )
 
     def due_kinds(self) -> Sequence[DueKind]:
@@ -140,8 +147,11 @@ class _OwnRelay:
         *,
         clock: Clock,
         max_body_bytes: int,
+        cluster: ClusterSettings,
+        local_url: str,
     ) -> None:
         admission = Admission(tenants.identify_host, clock=clock)
+        self._front = front
         self._tenants = tenants
         tenants.connect(front)
         self._tasks = BackgroundTasks("relayed requests")
@@ -158,6 +168,9 @@ class _OwnRelay:
         self.at_hub = RelayedAtHub(
             requests, identify=self._tenants.identify_caller, is_known=self._is_known
         )
+        self._nodes = NodeParts(
+            self._relay, requests, cluster=cluster, local_url=local_url, clock=clock
+        )
         polling_path = f"{AGENT_PATH}{CONNECTIONS_PATH}"
         self._polling = PollingHosts(
             self._relay, sockets=sockets, admission=admission, clock=clock, path=polling_path
@@ -169,16 +182,20 @@ class _OwnRelay:
     async def open(self, main: Runtime) -> None:
         """Raises StoreError."""
         await self._tenants.open(main)
+        await self._nodes.open(main, self._front)
 
     def start(self) -> None:
         self._relay.start()
         self._polling.start()
+        self._nodes.start()
 
     async def drain(self, *, grace_s: float) -> None:
         await self._relay.drain(grace_s=grace_s)
+        await self._nodes.drain(grace_s=grace_s)
 
     async def close(self) -> None:
         await self._polling.close()
+        await self._nodes.close()
         await self._relay.close()
         await self._tenants.close()
         await self._tasks.close()
@@ -190,6 +207,7 @@ class _OwnRelay:
         polling = len(self._polling.open_sockets)
         yield "trunkline_relay_polled_connections", "Connections made of HTTP requests.", polling
         yield "trunkline_relay_requests", "Relayed requests under way.", relay.requests
+        yield from self._nodes.figures()
 
     async def _is_known(self, agent: str) -> bool:
         return self._relay.find(agent) is not None

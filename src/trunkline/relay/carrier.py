@@ -51,6 +51,11 @@ class OpenStream:
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
 
+    @property
+    def has_event(self) -> bool:
+        """Whether `next` returns at once."""
+        return bool(self._events)
+
     async def next(self) -> StreamEvent:
         """What the peer does next; for one reader. A piece that was taken lets the peer send
         more."""
@@ -130,13 +135,13 @@ def _wake(waiter: "asyncio.Future[None] | None") -> None:
         waiter.set_result(None)
 
 
-SomeSession = TypeVar("SomeSession", bound=Session)
+SomeSession_co = TypeVar("SomeSession_co", bound=Session, covariant=True)
 
 
-class Carrier(Generic[SomeSession]):
+class Carrier(Generic[SomeSession_co]):
     def __init__(
         self,
-        session: SomeSession,
+        session: SomeSession_co,
         *,
         clock: Clock,
         tasks: BackgroundTasks,
@@ -177,9 +182,13 @@ class Carrier(Generic[SomeSession]):
 
     async def moved(self) -> None:
         """Wait until something has happened to the session; a tick counts."""
+        await asyncio.shield(self.next_move())
+
+    def next_move(self) -> "asyncio.Future[None]":
+        """The same, for those who wait for something else as well; not to be cancelled."""
         if self._moves is None or self._moves.done():
             self._moves = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._moves)
+        return self._moves
 
     async def carry(self, socket: Socket) -> Close:
         """Use the socket until it is closed, by whichever side. Returns how.

@@ -6,12 +6,14 @@ from typing import Final, TypeAlias
 from trunkline.ports.websocket import ABNORMAL, WebSocketClosed
 from trunkline.protocol.relay.close_codes import FORBIDDEN, NOT_AUTHENTICATED
 from trunkline.protocol.relay.frames import SUBPROTOCOL
+from trunkline.protocol.relay.hop_credentials import SUBPROTOCOL as HOP_SUBPROTOCOL
 from trunkline.protocol.relay.v1_frames import MAX_FRAME_BYTES
 from trunkline.relay.carrier import Socket
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.websocket import SocketClosed, UpgradeRefused, WebSocket, open_websocket
 
 CONNECT_S: Final = 15.0
+_CONNECT_NODE_S: Final = 3.0
 # Below the times after which NATs and proxies forget a connection.
 _HEARTBEAT_S: Final = 25.0
 # A connection to the relay at a URL, with a token. Raises DialFailed.
@@ -83,13 +85,27 @@ async def dial_v1(url: str, _: str) -> DialedSocket:
     return await _open(url, headers={}, subprotocols=())
 
 
+async def dial_node(url: str, credential: str) -> DialedSocket:
+    """A connection to another relay node of the same store. Raises DialFailed."""
+    return await _open(
+        url,
+        headers={"Authorization": credential},
+        subprotocols=(HOP_SUBPROTOCOL,),
+        connect_s=_CONNECT_NODE_S,
+    )
+
+
 async def _open(
-    url: str, *, headers: Mapping[str, str], subprotocols: Sequence[str]
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    subprotocols: Sequence[str],
+    connect_s: float = CONNECT_S,
 ) -> DialedSocket:
     try:
         socket = await open_websocket(
             url,
-            connect_s=CONNECT_S,
+            connect_s=connect_s,
             # Sessions of protocol v2 take less, and check it themselves.
             max_frame_bytes=MAX_FRAME_BYTES,
             heartbeat_s=_HEARTBEAT_S,

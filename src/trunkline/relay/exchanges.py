@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from trunkline.protocol.relay import headers
 from trunkline.protocol.relay.events import Cancelled, Opened, Piece
-from trunkline.protocol.relay.host_session import HostSession
+from trunkline.protocol.relay.serving_session import ServingSession
 from trunkline.relay.carrier import Carrier, OpenStream, StreamCancelled
 
 _log: Final = logging.getLogger("trunkline.relay")
@@ -23,17 +23,21 @@ DELIVERY: Final = "a2a.relay.delivery"
 class Exchange:
     """One request and its response, as an ASGI application sees them."""
 
-    def __init__(self, carrier: Carrier[HostSession], opened: Opened) -> None:
+    def __init__(
+        self, carrier: Carrier[ServingSession], opened: Opened, *, stream: OpenStream | None = None
+    ) -> None:
+        """`stream` is that of the request, if it is open already."""
         self._session = carrier.session
         self._carrier = carrier
         self._opened = opened
-        self._stream: OpenStream = carrier.stream(opened.stream)
+        self._stream: Final = stream or carrier.stream(opened.stream)
         # The head of the response, which waits for the first piece of the body.
         self._head: Message | None = None
         self._has_begun = False
         self._is_complete = False
 
-    async def serve(self, app: App, credential: bytes) -> None:
+    async def serve(self, app: App, credential: bytes = b"") -> None:
+        """The application sees the credential as that of the request."""
         if not self._opened.task:
             self._session.accept(self._opened.stream)
             self._carrier.flush()
@@ -68,7 +72,7 @@ class Exchange:
             "query_string": query.encode("latin-1"),
             "root_path": "",
             "headers": [
-                (b"authorization", credential),
+                *([(b"authorization", credential)] if credential else ()),
                 *headers.received(self._opened.headers),
             ],
             "client": None,

@@ -1,25 +1,31 @@
 """`Relay`: the hosts that are attached, and the agents that can be reached through them."""
 
+import asyncio
+import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from trunkline.background import BackgroundTasks
 from trunkline.engine.access import may_attach
+from trunkline.model.errors import StoreError
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Headers
 from trunkline.ports.clock import Clock
-from trunkline.protocol.relay.close_codes import FORBIDDEN, REPLACED, Close
+from trunkline.protocol.relay.close_codes import FORBIDDEN, GOING_AWAY, REPLACED, RESTART, Close
 from trunkline.protocol.relay.events import AgentsOffered, Draining, RelayEvent, TokenOffered
-from trunkline.protocol.relay.leases import LeaseTable
+from trunkline.protocol.relay.leases import Lease, LeaseTable
 from trunkline.protocol.relay.relay_session import RelaySession
 from trunkline.protocol.relay.session import SessionSettings
 from trunkline.relay.admission import Admission
 from trunkline.relay.carrier import Carrier
+from trunkline.relay.hops import RemoteAgent
+from trunkline.relay.other_nodes import OtherNodes
+from trunkline.relay.shared_leases import NewLease
 
 _log: Final = logging.getLogger("trunkline.relay")
 
@@ -28,6 +34,9 @@ _TICK_S: Final = 1.0
 # stay until then.
 LEAVE_S: Final = 2.0
 _DRAIN_TICK_S: Final = 0.1
+# Those who wait for an agent look again after this time, because a notice may be lost.
+_LOOK_S: Final = 0.5
+_TAKE_ATTEMPTS: Final = 5
 # A credential that was revoked is found out after this time.
 RECHECK_S: Final = 60.0
 
@@ -47,6 +56,11 @@ class Attached:
         self.session: Final = session
         self.principal = principal
         self.credential: Headers = {}
+        # The session of another node, or of one that has restarted, which the host has given up for
+        # this one.
+        self.instead_of = ""
+        # Its offers, one after the other.
+        self.offering: Final = asyncio.Lock()
         self.checked_at = clock.monotonic()
         # One credential is checked at a time, and of those that were offered meanwhile the last one
         # is next: a host that sends tokens without end keeps nothing else busy.
@@ -57,6 +71,14 @@ class Attached:
         self.carrier: Final = Carrier(
             session, clock=clock, tasks=tasks, on_event=partial(on_event, self)
         )
+
+    @property
+    def host_session(self) -> str:
+        return self.session.id
+
+
+# To an agent: the session with its host, or with the node that has one.
+Way: TypeAlias = Attached | RemoteAgent
 
 
 class LeaseListener(Protocol):
@@ -92,12 +114,20 @@ class Relay:
         self._sessions: dict[str, Attached] = {}
         self._leases = LeaseTable()
         self._listeners: list[LeaseListener] = []
+        self._nodes: OtherNodes | None = None
         self._tasks = BackgroundTasks("relay")
         self.is_draining = False
 
     def listen(self, listener: LeaseListener) -> None:
         """Tell the listener of each lease from now on."""
         self._listeners.append(listener)
+
+    def share(self, nodes: OtherNodes) -> None:
+        """Before the start: other nodes have the same store, and agents that are attached there can
+        be reached from here."""
+        self._nodes = nodes
+        nodes.leases.held = lambda: self._leases.epochs
+        nodes.leases.on_lost = self._lost
 
     def start(self) -> None:
         self._tasks.spawn(self._tick(), name="tick")
@@ -126,17 +156,64 @@ class Relay:
         lease = self._leases.find(agent)
         return None if lease is None else self._sessions.get(lease.session)
 
-    async def connected(self, agent: str, *, within_s: float) -> Attached | None:
-        """The same, once it has a connection; None if it has none in time. A host that has
-        restarted has another session by then."""
+    def _live(self, agent: str) -> Attached | None:
+        """The same, unless the session has ended."""
+        attached = self.find(agent)
+        return None if attached is None or attached.session.is_ended else attached
+
+    async def connected(self, agent: str, *, within_s: float) -> Way | None:
+        """The way to the agent, once it has a connection; None if it has none in time. A host that
+        has restarted has another session by then. Raises Unavailable."""
         until = self._clock.monotonic() + within_s
-        while (attached := self.find(agent)) is not None and not attached.session.is_ended:
-            if attached.session.is_connected:
+        while True:
+            attached = self._live(agent)
+            is_connected = attached is not None and attached.session.is_connected
+            is_expected = attached is not None
+            carriers: list[Carrier[Any]] = [] if attached is None else [attached.carrier]
+            if self._nodes is not None:
+                epoch = None if attached is None else attached.session.leases.get(agent)
+                found = await self._nodes.find(agent, epoch=epoch, is_connected=is_connected)
+                if found.remote is not None:
+                    return found.remote
+                is_connected, is_expected = found.is_here, found.is_expected
+                carriers += [] if found.carrier is None else [found.carrier]
+            if is_connected:
                 return attached
-            if self._clock.monotonic() >= until:
+            left_s = until - self._clock.monotonic()
+            if not is_expected or left_s <= 0:
                 return None
-            await attached.carrier.moved()
+            await self._moved(agent, carriers, left_s)
+
+    async def connected_here(self, agent: str, epoch: int, *, within_s: float) -> Attached | None:
+        """The same for an agent that this node has with this lease."""
+        until = self._clock.monotonic() + within_s
+        while (attached := self._live(agent)) is not None:
+            if attached.session.leases.get(agent) != epoch:
+                return None
+            if attached.session.is_connected:
+                if self._nodes is None or await self._nodes.is_held(agent, epoch):
+                    return attached
+                return None
+            left_s = until - self._clock.monotonic()
+            if left_s <= 0:
+                return None
+            await self._moved(agent, [attached.carrier], left_s)
         return None
+
+    async def _moved(self, agent: str, carriers: Sequence[Carrier[Any]], within_s: float) -> None:
+        """Wait until something has happened to one of the sessions or to the lease of the agent."""
+        if self._nodes is None:
+            await carriers[0].moved()
+            return
+        moves = [carrier.next_move() for carrier in carriers]
+        moves.append(self._nodes.leases.next_news(agent))
+        timer = self._tasks.start(
+            self._clock.sleep(min(within_s, _LOOK_S)), name="wait for an agent"
+        )
+        try:
+            await asyncio.wait([*moves, timer], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
 
     def session_for(self, principal: Principal, resumed: str) -> Attached:
         """The session that a host asks to resume, where it has it; else a new one."""
@@ -161,6 +238,7 @@ class Relay:
             tasks=self._tasks,
             on_event=self._on_event,
         )
+        attached.instead_of = resumed
         return attached
 
     def forget_if_over(self, attached: Attached) -> None:
@@ -168,6 +246,9 @@ class Relay:
         session = attached.session
         has_something = bool(session.leases or session.streams)
         if session.is_connected or (has_something and not session.is_ended):
+            return
+        if attached.offering.locked() and not session.is_ended:
+            # It is about to have leases.
             return
         released = self._release(attached)
         if self._sessions.get(session.id) is attached:
@@ -234,34 +315,104 @@ class Relay:
             if not may_attach(attached.principal, agent):
                 session.end(Close(FORBIDDEN, f"this credential may not attach {agent[:60]}"))
                 return
-        losers = {self.find(agent) for agent in agents} - {attached, None}
-        epochs = {agent: self._leases.take(session.id, agent).epoch for agent in agents}
-        before = session.leases
+        if self._nodes is None:
+            losers = self._holders(agents, but=attached)
+            epochs = {agent: self._leases.take(session.id, agent).epoch for agent in agents}
+            self._lease(attached, epochs, losers)
+        else:
+            self._tasks.spawn(self._offer_shared(attached, agents), name="take leases")
+
+    async def _offer_shared(self, attached: Attached, agents: Sequence[str]) -> None:
+        async with attached.offering:
+            epochs = await self._take_shared(attached, agents)
+            session = attached.session
+            if epochs is None:
+                session.end(Close(RESTART, "the relay cannot use its store now"))
+            elif self._sessions.get(session.id) is attached and not (
+                session.is_ended or session.peer_is_draining
+            ):
+                self._lease(attached, epochs, self._holders(agents, but=attached))
+            elif self._nodes is not None:
+                self._nodes.leases.release(epochs)
+        attached.carrier.flush()
+        self.forget_if_over(attached)
+
+    async def _take_shared(
+        self, attached: Attached, agents: Sequence[str]
+    ) -> dict[str, int] | None:
+        """The epochs of the leases; None if the store cannot be used for a while."""
+        assert self._nodes is not None
+        for _ in range(_TAKE_ATTEMPTS):
+            try:
+                return await self._nodes.leases.take(
+                    attached.session.id,
+                    agents,
+                    host=_host(attached),
+                    instead_of=attached.instead_of,
+                )
+            except StoreError as error:
+                _log.warning("no leases can be taken", extra={"reason": error.message})
+                await self._clock.sleep(_TICK_S)
+        return None
+
+    def _holders(self, agents: Iterable[str], *, but: Attached) -> set[Attached]:
+        """The other sessions that have one of the agents."""
+        found = {self.find(agent) for agent in agents}
+        return {attached for attached in found if attached is not None and attached is not but}
+
+    def _lease(
+        self, attached: Attached, epochs: Mapping[str, int], losers: Iterable[Attached]
+    ) -> None:
+        """The session has these leases from now on, and no others."""
+        session, before = attached.session, attached.session.leases
+        # Two sessions may have taken leases at the same time, and the later one is here already.
+        won = {
+            agent: epoch
+            for agent, epoch in epochs.items()
+            if self._leases.put(agent, Lease(session.id, epoch))
+        }
         released = self._release_some(
-            {agent: epoch for agent, epoch in before.items() if agent not in epochs}
+            {agent: epoch for agent, epoch in before.items() if agent not in won}
         )
-        session.lease(epochs)
+        session.lease(won)
         for loser in losers:
-            assert loser is not None
-            self._take_away(loser, attached)
+            self._take_away(loser, _host(attached))
+        if epochs and not won:
+            session.end(Close(REPLACED, "another host has its agents now"))
         self._tell_released(released)
-        for agent, epoch in epochs.items():
+        for agent, epoch in won.items():
             if before.get(agent) != epoch:
                 for listener in self._listeners:
                     listener.leased(agent)
 
-    def _take_away(self, loser: Attached, winner: Attached) -> None:
-        """The winner has agents of the loser now. The loser is closed, and its requests end, unless
-        it drains or is of the same host: then it finishes what it has begun."""
+    def _lost(self, lease: NewLease) -> None:
+        """Another node has a newer lease of an agent of this one."""
+        known = self._leases.find(lease.agent)
+        if known is None or known.epoch >= lease.epoch:
+            return
+        self._leases.release(lease.agent, known.epoch)
+        loser = self._sessions.get(known.session)
+        if loser is not None:
+            if lease.instead_of == known.session:
+                loser.session.end(Close(GOING_AWAY, "the host is at another relay now"))
+                loser.carrier.flush()
+            else:
+                self._take_away(loser, lease.host)
+            self.forget_if_over(loser)
+        self._tell_released([lease.agent])
+
+    def _take_away(self, loser: Attached, winner: str) -> None:
+        """Another session has agents of the loser now, and `winner` is its host. The loser is
+        closed, and its requests end, unless it drains or is of the same host: then it finishes what
+        it has begun."""
         session = loser.session
         left = {
             agent: epoch
             for agent, epoch in session.leases.items()
             if self._is_leased_to(loser, agent)
         }
-        may_finish = _is_same_host(loser, winner) or (
-            session.is_draining or session.peer_is_draining
-        )
+        is_same_host = bool(winner) and _host(loser) == winner
+        may_finish = is_same_host or session.is_draining or session.peer_is_draining
         if not may_finish:
             for stream in [*session.streams.values()]:
                 if stream.agent not in left and stream.number in loser.carrier.streams:
@@ -282,7 +433,10 @@ class Relay:
 
     def _release_some(self, epochs: Mapping[str, int]) -> list[str]:
         """The agents that were still leased with these epochs, and are not any more."""
-        return [agent for agent, epoch in epochs.items() if self._leases.release(agent, epoch)]
+        released = [agent for agent, epoch in epochs.items() if self._leases.release(agent, epoch)]
+        if self._nodes is not None:
+            self._nodes.leases.release({agent: epochs[agent] for agent in released})
+        return released
 
     def _tell_released(self, agents: Sequence[str]) -> None:
         for agent in agents:
@@ -344,7 +498,10 @@ class Relay:
         self.forget_if_over(attached)
 
 
-def _is_same_host(one: Attached, other: Attached) -> bool:
-    host = one.session.host
+def _host(attached: Attached) -> str:
+    """Tells the running host of a session from others; empty where it does not say."""
+    name = attached.session.host
+    if not name:
+        return ""
     # The name is no credential: it does nothing for another principal.
-    return bool(host) and host == other.session.host and one.principal.id == other.principal.id
+    return hashlib.sha256(f"{attached.principal.id}\n{name}".encode()).hexdigest()[:32]

@@ -5,7 +5,7 @@ It reads no A2A: whatever a client sends below the address of an agent goes to t
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import quote
@@ -25,7 +25,7 @@ from trunkline.model.errors import (
     Unauthenticated,
     Unavailable,
 )
-from trunkline.model.principal import Principal
+from trunkline.model.principal import Grant, Principal
 from trunkline.protocol import jsonrpc, rest, sse
 from trunkline.protocol.errors import http_status_for_jsonrpc
 from trunkline.protocol.relay import headers
@@ -35,9 +35,9 @@ from trunkline.protocol.relay.events import Accepted, Answered, Cancelled, Piece
 from trunkline.protocol.relay.opening_session import CannotOpen
 from trunkline.protocol.relay.whole_events import WholeEvents
 from trunkline.protocol.versions import Version
-from trunkline.relay.carrier import OpenStream, StreamCancelled
+from trunkline.relay.carrier import OpenStream, StreamCancelled, StreamEvent
 from trunkline.relay.policies import AgentPolicies
-from trunkline.relay.relay import Attached, Relay
+from trunkline.relay.relay import Relay, Way
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -129,22 +129,65 @@ class RelayedRequests:
         except TrunklineError as error:
             await _refuse(send, address, error)
 
+    async def serve_passed_on(
+        self, scope: Scope, receive: Receive, send: Send, *, caller: Caller, way: Way
+    ) -> None:
+        """Serve a request that another node has passed on, for a caller whom it has identified, and
+        whose agent this node may have to answer for. `way` is that to the agent from here."""
+        address = address_of(scope["path"])
+        try:
+            body = await self._body(receive)
+            if address is None or body is None:
+                return
+            request = RelayedRequest(
+                scope=scope,
+                receive=receive,
+                send=send,
+                address=address,
+                principal=_principal(caller, address.agent),
+                caller=caller,
+                body=body,
+            )
+            with self.counted_at_host(caller, way):
+                if not await self._is_answered_here(request):
+                    await self._exchange(request, way, may_repeat=False)
+        except TrunklineError as error:
+            await _refuse(send, address, error)
+
+    def passes_unread(self, agent: str, caller: Caller, way: Way) -> bool:
+        """Whether a request goes to the host as it is, and nothing is to be answered here."""
+        if self._at_relay is not None and self._at_relay.concerns(agent):
+            return False
+        return self._under_way[caller.id, way.host_session] < MAX_PER_HOST
+
+    async def _is_answered_here(self, request: RelayedRequest) -> bool:
+        at_relay = self._at_relay
+        return (
+            at_relay is not None
+            and at_relay.concerns(request.address.agent)
+            and await at_relay.answer(request, is_away=False)
+        )
+
     async def _serve(self, request: RelayedRequest) -> None:
         agent, at_relay = request.address.agent, self._at_relay
-        if (
-            at_relay is not None
-            and at_relay.concerns(agent)
-            and await at_relay.answer(request, is_away=False)
-        ):
+        if await self._is_answered_here(request):
             return
-        attached = await self._relay.connected(agent, within_s=self._policies.of(agent).wait_s)
-        if attached is None:
-            if at_relay is not None and await at_relay.answer(request, is_away=True):
-                return
-            raise not_attached()
-        session = attached.session.id
-        with self._counted(request.caller, "this agent", at_most=MAX_PER_HOST, session=session):
-            await self._exchange(request, attached)
+        within_s = self._policies.of(agent).wait_s
+        for may_repeat in (True, False):
+            way = await self._relay.connected(agent, within_s=within_s)
+            if way is None:
+                break
+            with self.counted_at_host(request.caller, way):
+                if await self._exchange(request, way, may_repeat=may_repeat):
+                    return
+        if at_relay is not None and await at_relay.answer(request, is_away=True):
+            return
+        raise not_attached()
+
+    def counted_at_host(self, caller: Caller, way: Way) -> AbstractContextManager[None]:
+        """Raises TooManyRequests for a caller who would keep the others from the agent."""
+        session = way.host_session
+        return self._counted(caller, "this agent", at_most=MAX_PER_HOST, session=session)
 
     @contextmanager
     def _counted(
@@ -165,13 +208,20 @@ class RelayedRequests:
             if not self._under_way[key]:
                 del self._under_way[key]
 
-    async def _exchange(self, request: RelayedRequest, attached: Attached) -> None:
-        stream, rest_of_body = _open(request, attached)
+    async def _exchange(self, request: RelayedRequest, way: Way, *, may_repeat: bool) -> bool:
+        """False if the request has certainly not begun, and may be repeated."""
+        stream, rest_of_body = _open(request, way)
         watcher = self._tasks.start(
             _upload(request.receive, stream, rest_of_body), name="send a request to a host"
         )
         try:
-            await self._download(request.send, stream, request.address)
+            event = await stream.next()
+            while isinstance(event, Accepted):
+                event = await stream.next()
+            if may_repeat and isinstance(event, Cancelled) and event.is_unsent:
+                return False
+            await self._download(request.send, stream, request.address, event)
+            return True
         finally:
             watcher.cancel()
             stream.close()
@@ -192,10 +242,10 @@ class RelayedRequests:
                 )
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    async def _download(self, send: Send, stream: OpenStream, address: Address) -> None:
-        event = await stream.next()
-        while isinstance(event, Accepted):
-            event = await stream.next()
+    async def _download(
+        self, send: Send, stream: OpenStream, address: Address, event: StreamEvent
+    ) -> None:
+        """`event` is the first one."""
         if isinstance(event, Cancelled):
             raise _why(event)
         assert isinstance(event, Answered)
@@ -240,6 +290,11 @@ def _caller(principal: Principal, agent: str) -> Caller:
     )
 
 
+def _principal(caller: Caller, agent: str) -> Principal:
+    operations = None if caller.operations is None else frozenset(caller.operations)
+    return Principal(id=caller.id, grants=(Grant(agent, operations),), chain=caller.chain)
+
+
 def not_attached() -> Unavailable:
     return Unavailable(
         "The agent is not attached to the relay now; try again later",
@@ -247,12 +302,12 @@ def not_attached() -> Unavailable:
     )
 
 
-def _open(request: RelayedRequest, attached: Attached) -> tuple[OpenStream, bytes]:
+def _open(request: RelayedRequest, way: Way) -> tuple[OpenStream, bytes]:
     """The stream, and what of the body is still to be sent. Raises Unavailable."""
     scope, body = request.scope, request.body
-    room = attached.session.first_room
+    room = way.session.first_room
     try:
-        number = attached.session.open(
+        number = way.session.open(
             agent=request.address.agent,
             caller=request.caller,
             method=scope["method"],
@@ -265,8 +320,8 @@ def _open(request: RelayedRequest, attached: Attached) -> tuple[OpenStream, byte
         raise Unavailable(
             f"The agent takes no request now: {error}", retry_after_s=_RETRY_AFTER_S
         ) from None
-    stream = attached.carrier.stream(number)
-    attached.carrier.flush()
+    stream = way.carrier.stream(number)
+    way.carrier.flush()
     return stream, body[room:]
 
 

@@ -1,13 +1,16 @@
 """`ClusterSettings`: how gateways that share a PostgreSQL store notice that one of them is gone."""
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Struct
 
 from trunkline.config import doc
 from trunkline.config.problems import Problem, bad_value
+from trunkline.config.urls import web_url_fault
 from trunkline.ports.cluster import Times
+
+NODE_URL_EXAMPLE: Final = 'Example: node_url = "http://10.0.0.11:8642".'
 
 
 class ClusterSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -28,6 +31,15 @@ class ClusterSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         ),
     ] = 6.0
 
+    node_url: Annotated[
+        str,
+        doc(
+            "Base URL at which the other gateways reach this one, each its own: "
+            '`node_url = "http://${NODE_ADDRESS}:8642"`. Relays pass requests on there. Empty: '
+            "the address and port of `[server]`, unless it listens on all addresses."
+        ),
+    ] = ""
+
     @property
     def times(self) -> Times:
         return Times(self.beat_s, self.lease_s)
@@ -35,6 +47,8 @@ class ClusterSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def cluster_problems(cluster: ClusterSettings) -> Iterator[Problem]:
     times = cluster.times
+    if cluster.node_url and (fault := web_url_fault(cluster.node_url)):
+        yield bad_value(("cluster", "node_url"), fault, NODE_URL_EXAMPLE)
     if 2 * times.beat_s >= times.trust_s:
         least = 2.4 * times.beat_s
         yield bad_value(

@@ -18,14 +18,19 @@ from trunkline.hub.sign_in_settings import sign_in_problems
 from trunkline.settings.agents import address_problems, agent_problems
 from trunkline.settings.auth import key_problems
 from trunkline.settings.backends import KIND_NAMES
-from trunkline.settings.cluster import cluster_problems
+from trunkline.settings.cluster import NODE_URL_EXAMPLE, cluster_problems
 from trunkline.settings.hub_audit import hub_audit_problems
 from trunkline.settings.profiles import profile_problems
 from trunkline.settings.relay import relay_problems
 from trunkline.settings.relay_server import relay_server_problems
 from trunkline.settings.root import Settings
 from trunkline.settings.routing import route_problems
-from trunkline.settings.server import is_loopback_host, is_loopback_url, server_problems
+from trunkline.settings.server import (
+    is_loopback_host,
+    is_loopback_url,
+    is_wildcard_host,
+    server_problems,
+)
 from trunkline.settings.stores import StoreSettings, store_problems
 from trunkline.settings.targets import target_problems
 
@@ -152,6 +157,16 @@ def _relay_problems(settings: Settings) -> Iterator[Problem]:
         )
     if settings.relay_server is not None:
         yield from relay_server_problems(settings.relay_server)
+    is_shared, host = settings.store.kind == "postgres", settings.server.host
+    needs_url = settings.as_relay is not None and is_shared and not settings.cluster.node_url
+    if needs_url and is_wildcard_host(host):
+        yield Problem(
+            ("cluster", "node_url"),
+            "is missing: relays on one database pass requests on to each other, and host = "
+            f"{shown(host)} is no address to reach this one at",
+            f"Set the address of this machine in [cluster]. {NODE_URL_EXAMPLE}",
+            reads=(("server", "host"), ("store", "kind")),
+        )
 
 
 def _stores(settings: Settings) -> Iterator[tuple[Path, StoreSettings]]:

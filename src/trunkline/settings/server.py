@@ -111,6 +111,15 @@ def is_loopback_host(host: str) -> bool:
         return False
 
 
+def is_wildcard_host(host: str) -> bool:
+    """Whether a socket that listens there is at every address of the machine."""
+    bare = host.strip("[]")
+    try:
+        return not bare or ipaddress.ip_address(bare).is_unspecified
+    except ValueError:
+        return False
+
+
 def is_loopback_url(url: str) -> bool:
     try:
         host = urlsplit(url).hostname

@@ -96,6 +96,8 @@ class Opened(Struct, frozen=True, kw_only=True):
 
     stream: int
     agent: str
+    # That of the lease by which the peer has found the agent.
+    epoch: int
     caller: Caller
     method: str
     target: str

@@ -2,7 +2,12 @@
 
 The newest session that offers an agent has it. Each lease has an *epoch*, and a later lease a
 higher one: so a session that gives up a lease, however late, cannot end that of its successor.
+
+A host compares epochs within one session only. So a relay whose table is in memory may begin at 1
+again after a restart: its sessions are new ones, too.
 """
+
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -20,6 +25,11 @@ class LeaseTable:
     def __len__(self) -> int:
         return len(self._leases)
 
+    @property
+    def epochs(self) -> Mapping[str, int]:
+        """The epoch of each agent that is leased now."""
+        return {agent: lease.epoch for agent, lease in self._leases.items()}
+
     def find(self, agent: str) -> Lease | None:
         return self._leases.get(agent)
 
@@ -30,6 +40,14 @@ class LeaseTable:
             self._last_epoch += 1
             lease = self._leases[agent] = Lease(session, self._last_epoch)
         return lease
+
+    def put(self, agent: str, lease: Lease) -> bool:
+        """Enter a lease that was taken elsewhere. False if a later one is here already."""
+        known = self._leases.get(agent)
+        if known is not None and known.epoch > lease.epoch:
+            return False
+        self._leases[agent] = lease
+        return True
 
     def release(self, agent: str, epoch: int) -> bool:
         """Whether the agent was still leased with this epoch; it is not any more."""

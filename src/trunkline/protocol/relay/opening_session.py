@@ -1,7 +1,6 @@
 """`OpeningSession`: a session whose side opens the streams."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from trunkline.protocol.relay.callers import Caller, Request, sign
 from trunkline.protocol.relay.close_codes import BAD_FRAME, Close
@@ -23,11 +22,13 @@ class CannotOpen(Exception):
 
 
 class OpeningSession(Session):
-    def __init__(self, *, id: str, key: bytes, settings: SessionSettings, now: float) -> None:
+    def __init__(
+        self, settings: SessionSettings, *, now: float, id: str = "", key: bytes = b""
+    ) -> None:
         """The key signs the callers of the session."""
         super().__init__(settings, now=now)
         self.id = id
-        self._key: Final = key
+        self._key = key
         self._last_stream = 0
         self._handlers |= {Accept: self._on_accept, Res: self._on_res}
 

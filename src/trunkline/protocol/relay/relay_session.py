@@ -45,7 +45,7 @@ class RelaySession(OpeningSession):
         now: float,
     ) -> None:
         """`id` and `key` are random; the key signs the callers of the session."""
-        super().__init__(id=id, key=key, settings=settings, now=now)
+        super().__init__(settings, now=now, id=id, key=key)
         self.leases: Mapping[str, int] = {}
         # The running host that the session is of, as it says itself.
         self.host = ""

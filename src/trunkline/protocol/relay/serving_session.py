@@ -77,6 +77,7 @@ class ServingSession(Session):
                 Opened(
                     stream=req.stream,
                     agent=req.agent,
+                    epoch=req.epoch,
                     caller=caller,
                     method=req.method,
                     target=req.target,

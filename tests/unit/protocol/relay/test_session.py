@@ -45,6 +45,7 @@ def test_a_request_and_its_response_pass(pair: Pair) -> None:
         Opened(
             stream=stream,
             agent=AGENT,
+            epoch=1,
             caller=ALICE,
             method="POST",
             target="/a2a",
@@ -327,7 +328,7 @@ def test_agents_come_and_go_on_a_session(pair: Pair) -> None:
 
 
 def test_a_caller_that_the_relay_did_not_sign_is_refused(pair: Pair) -> None:
-    pair.relay._key = b"another key"  # type: ignore[misc]
+    pair.relay._key = b"another key"
     stream = pair.open()
     pair.settle()
     assert pair.opened() == []

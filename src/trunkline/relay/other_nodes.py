@@ -1,0 +1,61 @@
+"""`OtherNodes`: where an agent is among the relay nodes of one store, and the way to it."""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from trunkline.model.errors import StoreError, Unavailable
+from trunkline.relay.carrier import Carrier
+from trunkline.relay.hops import Hops, RemoteAgent
+from trunkline.relay.lease_records import SharedLease
+from trunkline.relay.shared_leases import SharedLeases
+
+_RETRY_AFTER_S: Final = 5
+
+
+class Whereabouts(Struct, frozen=True, kw_only=True):
+    # The agent can be reached through the session that this node has.
+    is_here: bool = False
+    # The way to it through another node.
+    remote: RemoteAgent | None = None
+    # Whether there may be a way soon, and the session that tells.
+    is_expected: bool = False
+    carrier: Carrier[Any] | None = None
+
+
+class OtherNodes(Struct, frozen=True):
+    leases: SharedLeases
+    hops: Hops
+
+    async def find(self, agent: str, *, epoch: int | None, is_connected: bool) -> Whereabouts:
+        """`epoch` is that of the lease that this node has, if any, and `is_connected` whether the
+        host is. Raises Unavailable."""
+        if epoch is not None and is_connected and self.leases.is_trusted:
+            return Whereabouts(is_here=True)
+        lease = await self._lease(agent, is_fresh=epoch is not None)
+        if lease is None:
+            return Whereabouts()
+        if lease.holder.node == self.leases.node:
+            is_here = is_connected and epoch == lease.epoch
+            return Whereabouts(is_here=is_here, is_expected=True)
+        remote = self.hops.reached(lease, agent)
+        if remote is not None:
+            return Whereabouts(remote=remote)
+        hop = self.hops.to(lease.holder)
+        return Whereabouts(is_expected=not hop.is_gone, carrier=hop.carrier)
+
+    async def is_held(self, agent: str, epoch: int) -> bool:
+        """Whether this node has the lease that it thinks it has. Raises Unavailable."""
+        if self.leases.is_trusted:
+            return True
+        lease = await self._lease(agent, is_fresh=True)
+        return lease is not None and lease.epoch == epoch
+
+    async def _lease(self, agent: str, *, is_fresh: bool) -> SharedLease | None:
+        try:
+            return await (self.leases.read(agent) if is_fresh else self.leases.find(agent))
+        except StoreError:
+            raise Unavailable(
+                "The relay cannot look up where the agent is now; try again later",
+                retry_after_s=_RETRY_AFTER_S,
+            ) from None
