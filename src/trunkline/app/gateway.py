@@ -128,7 +128,7 @@ def build(
         hub = Hub(settings.hub, gateway=settings, base_url=base_url, clock=clock)
         authenticators = (*hub.authenticators, *authenticators)
         gate = hub.gate
-    relaying = Relaying(settings, clock=clock, local_url=local_url or base_url)
+    relaying = Relaying(settings, clock=clock, base_url=base_url, local_url=local_url or base_url)
     routing = GatewayRouting(
         settings, clock=clock, on_audit=log_event if hub is None else hub.audit.agent_call
     )

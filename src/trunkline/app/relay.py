@@ -9,9 +9,11 @@ from typing import Any
 
 from trunkline.app.cards import Addresses, Place
 from trunkline.app.front import Front
+from trunkline.app.relay_answers import RelayAnswers
 from trunkline.app.relay_deliveries import HostDeliveries
 from trunkline.app.relay_nodes import NodeParts
 from trunkline.app.relay_tenants import TenantParts
+from trunkline.app.relay_v1 import V1Agents
 from trunkline.app.relayed_at_hub import RelayedAtHub
 from trunkline.app.runtimes import Runtimes
 from trunkline.background import BackgroundTasks
@@ -19,9 +21,10 @@ from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
 from trunkline.ports.figures import Figure
+from trunkline.ports.websocket import WebSocket
 from trunkline.protocol.relay.addresses import PREFIX, path_of
 from trunkline.protocol.relay.polling import CONNECTIONS_PATH
-from trunkline.relay import dialing
+from trunkline.relay import dialing, v1_tasks
 from trunkline.relay.admission import Admission
 from trunkline.relay.exchanges import DELIVERY
 from trunkline.relay.host import Host, HostSettings, HostState
@@ -32,9 +35,14 @@ from trunkline.relay.relayed_callers import RelayedCallers
 from trunkline.relay.requests import RelayedRequests
 from trunkline.relay.sockets import HostSockets
 from trunkline.relay.transports import Transports
+from trunkline.relay.v1_agent import V1Agent
+from trunkline.relay.v1_connection import V1Connection
+from trunkline.relay.v1_routes import V1Routes
+from trunkline.relay.v1_sockets import V1Sockets
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.runtime import Runtime
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
+from trunkline.server.endpoint import Limits as EndpointLimits
 from trunkline.server.http import Disconnected
 from trunkline.settings import Settings
 from trunkline.settings.cluster import ClusterSettings
@@ -46,18 +54,24 @@ class Relaying:
     """Made before the front, which takes its authenticators; `connect` comes after the front is
     there."""
 
-    def __init__(self, settings: Settings, *, clock: Clock, local_url: str = "") -> None:
-        """`local_url` is where the gateway listens."""
+    def __init__(
+        self, settings: Settings, *, clock: Clock, base_url: str, local_url: str = ""
+    ) -> None:
+        """Clients reach the gateway at `base_url`. `local_url` is where it listens."""
         self._clock = clock
         self._cluster = settings.cluster
+        self._base_url = base_url
         self._local_url = local_url
+        self._limits = EndpointLimits(
+            max_body_bytes=settings.server.max_body_bytes,
+            max_json_depth=settings.server.max_json_depth,
+        )
         self._as_relay = settings.as_relay
         self.tenants: TenantParts | None = None
         if self._as_relay is not None:
             allow_private = settings.network.allow_private_addresses
             tokens = self._as_relay.tokens(allow_private=allow_private)
             self.tenants = TenantParts(tokens, clock=clock)
-        self._max_body_bytes = settings.server.max_body_bytes
         self._host: _OwnHost | None = None
         if settings.relay is not None:
             self._host = _OwnHost(settings.relay, gateway=settings, clock=clock)
@@ -95,15 +109,18 @@ class Relaying:
                 self._as_relay,
                 self.tenants,
                 front,
+                base_url=self._base_url,
+                limits=self._limits,
                 clock=self._clock,
-                max_body_bytes=self._max_body_bytes,
                 cluster=self._cluster,
                 local_url=self._local_url,
             )
 
     def due_kinds(self) -> Sequence[DueKind]:
         """The due work of the main store."""
-        return () if self.tenants is None else self.tenants.due_kinds()
+        if self.tenants is None:
+            return ()
+        return (*self.tenants.due_kinds(), *v1_tasks.due_kinds())
 
     async def open(self, runtimes: Runtimes) -> None:
         """Raises StoreError."""
@@ -145,11 +162,17 @@ class _OwnRelay:
         tenants: TenantParts,
         front: Front,
         *,
+        base_url: str,
+        limits: EndpointLimits,
         clock: Clock,
-        max_body_bytes: int,
         cluster: ClusterSettings,
         local_url: str,
     ) -> None:
+        self._base_url = base_url
+        self._clock = clock
+        self._answers = RelayAnswers(front, limits=limits)
+        # There once the main store is open.
+        self._v1_agents: V1Agents | None = None
         admission = Admission(tenants.identify_host, clock=clock)
         self._front = front
         self._tenants = tenants
@@ -157,12 +180,17 @@ class _OwnRelay:
         self._tasks = BackgroundTasks("relayed requests")
         self._relay = Relay(Limits(), admission=admission, clock=clock)
         tenants.watch(self._relay)
-        sockets = HostSockets(self._relay, admission=admission, clock=clock)
+        sockets = HostSockets(
+            self._relay, admission=admission, clock=clock, serve_v1=self._serve_v1
+        )
+        self._v1 = V1Sockets(
+            admission=admission, attach=sockets.attach, make_agent=self._make_v1_agent, clock=clock
+        )
         requests = RelayedRequests(
             self._relay,
             identify=self._identify,
             tasks=self._tasks,
-            max_body_bytes=max_body_bytes,
+            max_body_bytes=limits.max_body_bytes,
             policies=settings.policies,
         )
         self.at_hub = RelayedAtHub(
@@ -177,15 +205,24 @@ class _OwnRelay:
         )
         front.application.mount(AGENT_PATH, sockets.mount)
         front.application.mount(polling_path, partial(serve_with, self._polling))
-        front.application.mount(PREFIX, partial(serve_with, requests))
+        routes = V1Routes(requests, max_body_bytes=limits.max_body_bytes)
+        front.application.mount(PREFIX, partial(serve_with, routes))
 
     async def open(self, main: Runtime) -> None:
         """Raises StoreError."""
         await self._tenants.open(main)
         await self._nodes.open(main, self._front)
+        self._v1_agents = V1Agents(
+            self._answers,
+            store=await main.main.open(),
+            large_values=main.service.large_values,
+            base_url=self._base_url,
+            clock=self._clock,
+        )
 
     def start(self) -> None:
         self._relay.start()
+        self._v1.start()
         self._polling.start()
         self._nodes.start()
 
@@ -195,6 +232,9 @@ class _OwnRelay:
 
     async def close(self) -> None:
         await self._polling.close()
+        await self._v1.close()
+        if self._v1_agents is not None:
+            await self._v1_agents.close()
         await self._nodes.close()
         await self._relay.close()
         await self._tenants.close()
@@ -204,6 +244,7 @@ class _OwnRelay:
         relay = self._relay
         yield "trunkline_relay_agents", "Agents that are attached here.", relay.attached_agents
         yield "trunkline_relay_sessions", "Sessions with gateways that attach.", relay.sessions
+        yield "trunkline_relay_v1_agents", "Attached agents of protocol v1.", len(self._v1)
         polling = len(self._polling.open_sockets)
         yield "trunkline_relay_polled_connections", "Connections made of HTTP requests.", polling
         yield "trunkline_relay_requests", "Relayed requests under way.", relay.requests
@@ -211,6 +252,13 @@ class _OwnRelay:
 
     async def _is_known(self, agent: str) -> bool:
         return self._relay.find(agent) is not None
+
+    async def _serve_v1(self, socket: WebSocket) -> None:
+        await self._v1.serve(socket)
+
+    def _make_v1_agent(self, agent: str, connection: V1Connection, card: bytes) -> V1Agent:
+        assert self._v1_agents is not None, "the relay is not open"
+        return self._v1_agents.make(agent, connection, card)
 
     async def _identify(self, scope: Scope, receive: Receive) -> Principal:
         return await self._tenants.identify_caller(AsgiRequest.of(scope, receive))

@@ -129,6 +129,12 @@ class Refusal(Struct, frozen=True):
     headers: Sequence[tuple[bytes, bytes]] = ()
 
 
+def offers(request: UpgradeRequest, subprotocols: Sequence[str]) -> bool:
+    """Whether the client offers one of these subprotocols."""
+    offered = (request.header(b"sec-websocket-protocol") or "").split(",")
+    return not {name.strip() for name in offered}.isdisjoint(subprotocols)
+
+
 SocketHandler: TypeAlias = Callable[[WebSocket], Awaitable[None]]
 # Sees the request before the socket is opened, with its `Origin` and credentials; None accepts it.
 Check: TypeAlias = Callable[[UpgradeRequest], Awaitable[Refusal | None]]
@@ -139,10 +145,12 @@ class WebSocketMount(Struct, frozen=True, kw_only=True, eq=False):
 
     A handler that waits for something else than messages must notice by itself that its peer has
     left: `receive` and `send` raise WebSocketClosed. With `subprotocols`, a client must offer one
-    of them; the first in this order is chosen.
+    of them; the first in this order is chosen. With `takes_no_subprotocol`, a client that offers
+    none of them gets a socket without one.
     """
 
     handler: SocketHandler
     check: Check | None = None
     subprotocols: tuple[str, ...] = ()
+    takes_no_subprotocol: bool = False
     limits: WebSocketLimits = WebSocketLimits()

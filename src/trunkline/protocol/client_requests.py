@@ -47,9 +47,13 @@ def ask(
     body = b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":%b}' % (
         id,
         METHOD_OF[version][operation].encode(),
-        _encode(value if version is Version.V1_0 else _params_03(value, _JSONRPC_03)),
+        jsonrpc_params(version, value),
     )
     return Call("POST", "", body)
+
+
+def jsonrpc_params(version: Version, value: RequestValue) -> bytes:
+    return _encode(value if version is Version.V1_0 else _params_03(value, _JSONRPC_03))
 
 
 def _params_03(value: RequestValue, writer: Writer03) -> Any:

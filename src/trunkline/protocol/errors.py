@@ -95,6 +95,12 @@ class BadRequest(Struct, frozen=True, rename="camel"):
     field_violations: tuple[model.FieldViolation, ...]
 
 
+# The statuses of HTTP+JSON for errors of peers.
+HTTP_STATUSES: Final = {
+    row.code: row.http for row in (*_TABLE.values(), _INTERNAL) if row.domain == A2A_DOMAIN
+}
+
+
 def wire(error: BaseException) -> Wire:
     """The row of the table. An error without a row is an internal error."""
     for cls in type(error).__mro__:

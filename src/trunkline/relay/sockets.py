@@ -15,14 +15,17 @@ from trunkline.ports.authenticator import Headers
 from trunkline.ports.clock import Clock
 from trunkline.ports.websocket import (
     Refusal,
+    SocketHandler,
     UpgradeRequest,
     WebSocket,
     WebSocketLimits,
     WebSocketMount,
+    offers,
 )
 from trunkline.protocol.relay.close_codes import NOT_AUTHENTICATED, SILENT, Close
 from trunkline.protocol.relay.frames import SUBPROTOCOL, Hello, Violation
 from trunkline.protocol.relay.relay_session import read_hello
+from trunkline.protocol.relay.v1_frames import MAX_FRAME_BYTES
 from trunkline.relay.admission import Admission, credential_of
 from trunkline.relay.carrier import Socket
 from trunkline.relay.relay import Relay
@@ -37,21 +40,38 @@ STOPPED_S: Final = 1
 
 
 class HostSockets:
-    def __init__(self, relay: Relay, *, admission: Admission, clock: Clock) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        *,
+        admission: Admission,
+        clock: Clock,
+        serve_v1: SocketHandler | None = None,
+    ) -> None:
+        """`serve_v1` serves agents of protocol v1; without it there are none."""
+        self._serve_v1 = serve_v1
         self._relay = relay
         self._admission = admission
         self._clock = clock
         frame_bytes = relay.settings.session.limits.max_frame_bytes
+        if serve_v1 is not None:
+            # Sessions of protocol v2 check their own limit.
+            frame_bytes = max(frame_bytes, MAX_FRAME_BYTES)
         self.mount: Final = WebSocketMount(
             handler=self._serve,
             check=self._check,
             subprotocols=(SUBPROTOCOL,),
+            takes_no_subprotocol=serve_v1 is not None,
             limits=WebSocketLimits(max_message_bytes=frame_bytes, max_frame_bytes=frame_bytes),
         )
 
     async def _check(self, request: UpgradeRequest) -> Refusal | None:
+        # The token of an agent of protocol v1 comes in its first frame.
+        is_v1 = self._serve_v1 is not None and not offers(request, (SUBPROTOCOL,))
         try:
-            principal = await self._admission.admit(request.headers, address=request.peer)
+            principal = None
+            if not is_v1:
+                principal = await self._admission.admit(request.headers, address=request.peer)
             if self._relay.is_draining:
                 raise Unavailable("The relay is about to stop", retry_after_s=STOPPED_S)
             if self._relay.is_full:
@@ -65,10 +85,14 @@ class HostSockets:
         except (TooManyRequests, Unavailable) as error:
             status = 429 if isinstance(error, TooManyRequests) else 503
             return _refusal(status, error, (b"retry-after", b"%d" % error.retry_after_s))
-        request.caller = principal.id
+        if principal is not None:
+            request.caller = principal.id
         return None
 
     async def _serve(self, socket: WebSocket) -> None:
+        if self._serve_v1 is not None and socket.subprotocol is None:
+            await self._serve_v1(socket)
+            return
         await self.attach(socket, credential_of(socket.request.headers))
 
     async def attach(self, socket: Socket, credential: Headers) -> None:

@@ -13,6 +13,7 @@ from trunkline.ports.websocket import (
     WebSocketClosed,
     WebSocketLimits,
     WebSocketMount,
+    offers,
 )
 from trunkline.server.http import Disconnected, Header, Request, Response
 
@@ -78,4 +79,7 @@ class WebSocketEndpoint(Struct, frozen=True, eq=False):
                 return _TOO_SLOW
             if refusal is not None:
                 return refusal
-        return await request.upgrade.open(request, self.mount.subprotocols, self.mount.limits)
+        subprotocols = self.mount.subprotocols
+        if self.mount.takes_no_subprotocol and not offers(request, subprotocols):
+            subprotocols = ()
+        return await request.upgrade.open(request, subprotocols, self.mount.limits)

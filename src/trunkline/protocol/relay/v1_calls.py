@@ -53,8 +53,9 @@ class RpcCall(Struct, frozen=True):
     body: bytes
 
 
-def read_call(request: RequestPayload) -> RpcCall:
-    """Raises MethodNotFound or UnsupportedOperation."""
+def read_call(request: RequestPayload, *, can_stream: bool = False) -> RpcCall:
+    """A frame has one answer; `can_stream` is for requests that may have more. Raises
+    MethodNotFound or UnsupportedOperation."""
     method, params = request.method, request.params
     try:
         envelope = _envelope(params)
@@ -65,13 +66,13 @@ def read_call(request: RequestPayload) -> RpcCall:
     operation = _METHODS.get(method)
     if operation is None:
         raise MethodNotFound(f'"{method[:64]}" is no method of A2A')
-    if operation is Operation.SUBSCRIBE_TO_TASK:
+    if operation is Operation.SUBSCRIBE_TO_TASK and not can_stream:
         raise UnsupportedOperation(
             "The relay between this client and the agent cannot stream; poll with GetTask"
         )
     version = _version_of(method, operation, params)
-    if operation is Operation.SEND_STREAMING_MESSAGE:
-        # A request has one answer in this protocol, so the client gets the final one.
+    if operation is Operation.SEND_STREAMING_MESSAGE and not can_stream:
+        # The client gets the final answer.
         operation = Operation.SEND_MESSAGE
     body = b'{"jsonrpc":"2.0","id":%b,"method":"%b","params":%b}' % (
         _encode(request.id),
