@@ -26,6 +26,7 @@ from trunkline.protocol.relay.addresses import PREFIX, path_of
 from trunkline.protocol.relay.polling import CONNECTIONS_PATH
 from trunkline.relay import dialing, v1_tasks
 from trunkline.relay.admission import Admission
+from trunkline.relay.attached_agents import AttachedAgent, attached_agents
 from trunkline.relay.exchanges import DELIVERY
 from trunkline.relay.host import Host, HostSettings, HostState
 from trunkline.relay.polling import PollingHosts
@@ -142,6 +143,16 @@ class Relaying:
         for part in self._parts:
             await part.close()
 
+    @property
+    def tenant_names(self) -> tuple[str, ...]:
+        """Those that the relay knows."""
+        known = () if self.tenants is None else self.tenants.tenants.all()
+        return tuple(each.name for each in known)
+
+    def attached_agents(self) -> Sequence[AttachedAgent]:
+        """Those that are attached to the relay here, for operators."""
+        return () if self._relay is None else self._relay.attached_agents()
+
     def problems(self) -> list[str]:
         """The reasons why the gateway gets no requests, for `/readyz`."""
         return [] if self._host is None else self._host.problems()
@@ -239,6 +250,9 @@ class _OwnRelay:
         await self._relay.close()
         await self._tenants.close()
         await self._tasks.close()
+
+    def attached_agents(self) -> Sequence[AttachedAgent]:
+        return [*attached_agents(self._relay)]
 
     def figures(self) -> Iterator[Figure]:
         relay = self._relay

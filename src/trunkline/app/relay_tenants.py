@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
+
+from msgspec import Struct
 
 from trunkline.app.front import Front
 from trunkline.model.principal import Principal
@@ -12,6 +15,7 @@ from trunkline.ports.store import Store
 from trunkline.relay.denials import Denials
 from trunkline.relay.jwt_authenticator import JwtAuthenticator
 from trunkline.relay.relay import Relay
+from trunkline.relay.tenant_commands import NameTenant, NewToken, TenantCommands
 from trunkline.relay.tenant_settings import TokenSettings
 from trunkline.relay.tenants import Tenants
 from trunkline.relay.wrong_tokens import WrongTokens
@@ -19,6 +23,18 @@ from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.record_changes import RecordChanges
 from trunkline.runtime.runtime import Runtime
 from trunkline.server.http import Request
+
+# The names that the first tokens are for.
+FIRST_AGENT: Final = "helper"
+FIRST_CLIENT: Final = "me"
+
+
+class FirstTenant(Struct, frozen=True, kw_only=True):
+    host_token: str
+    client_token: str
+
+    def __repr__(self) -> str:
+        return "FirstTenant()"
 
 
 class TenantParts:
@@ -33,6 +49,7 @@ class TenantParts:
         self._authenticator = JwtAuthenticator(
             settings, self.tenants, self.denials, self.changes, clock=clock
         )
+        self.commands = TenantCommands(tenants=self.tenants, denials=self.denials, clock=clock)
         self._wrong = WrongTokens(clock=clock)
         self._front: Front | None = None
 
@@ -65,6 +82,16 @@ class TenantParts:
         """Work on an open store without a gateway, for a command of an operator. Raises
         StoreError."""
         await self.changes.open(store, is_shared=is_shared, tell=lambda: None)
+
+    async def first(self, name: str) -> "FirstTenant | None":
+        """A tenant with this name and tokens for a host and a client, if the relay has none yet.
+        Raises InvalidParams and StoreError."""
+        if self.tenants.shared_signers or any(True for _ in self.tenants.all()):
+            return None
+        await self.commands.add(NameTenant(name=name))
+        host = await self.commands.token(NewToken(tenant=name, agents=[FIRST_AGENT]))
+        client = await self.commands.token(NewToken(tenant=name, client=FIRST_CLIENT))
+        return FirstTenant(host_token=host.token, client_token=client.token)
 
     async def close(self) -> None:
         await self._authenticator.close()

@@ -13,9 +13,10 @@ import uvloop
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trunkline.app import hub_commands, routing_commands
+from trunkline.app import hub_commands, relay_commands, routing_commands
 from trunkline.app.gateway import Gateway, build
 from trunkline.app.nodes import NodeInfo, this_gateway
+from trunkline.app.relay_tenants import FirstTenant
 from trunkline.app.reload import Load, Reload
 from trunkline.background import BackgroundTasks
 from trunkline.clock import SystemClock
@@ -64,6 +65,9 @@ class ServeInfo(Struct, frozen=True, kw_only=True):
     relayed: tuple[str, ...] = ()
     # The token of the first operator of the hub, at the one start that makes it.
     admin_token: str = ""
+    # The tenants of the relay, and the tokens of the first one, at the one start that makes it.
+    tenants: tuple[str, ...] = ()
+    first_tenant: FirstTenant | None = None
 
     def __repr__(self) -> str:
         return f"ServeInfo(url={self.url!r})"
@@ -75,14 +79,16 @@ def serve(
     load: Load,
     on_ready: Callable[[ServeInfo], None],
     on_waiting: Callable[[], None] = lambda: None,
+    first_tenant: str = "",
 ) -> int:
-    """Returns the exit code. Raises ConfigError and StoreError before it listens.
+    """Returns the exit code. Raises ConfigError and StoreError before it listens. A relay that has
+    no tenant gets the `first_tenant`, unless that is empty.
 
     `load` reads the settings again for a reload. The server calls `on_waiting` when it must stop
     while turns are still running.
     """
     _configure_logs(settings, secrets_in(settings))
-    return uvloop.run(_serve(settings, load, on_ready, on_waiting))
+    return uvloop.run(_serve(settings, load, on_ready, on_waiting, first_tenant))
 
 
 def _configure_logs(settings: Settings, secrets: Iterable[str]) -> None:
@@ -100,6 +106,7 @@ async def _serve(
     load: Load,
     on_ready: Callable[[ServeInfo], None],
     on_waiting: Callable[[], None],
+    first_tenant: str,
 ) -> int:
     early_hangup = asyncio.Event()
     hear_hangups_early(early_hangup.set)
@@ -114,6 +121,10 @@ async def _serve(
         channel = OperatorChannel(operator_path(settings.operator_store()), commands)
         try:
             admin_token = await gateway.first_admin_token()
+            tenants = gateway.relaying.tenants
+            first = None
+            if tenants is not None and first_tenant:
+                first = await tenants.first(first_tenant)
             async with gateway.mcp.running() if gateway.mcp is not None else nullcontext():
                 shared = Shared(
                     gateway.application.serve,
@@ -129,7 +140,7 @@ async def _serve(
 
                 def started() -> None:
                     info = _info(gateway, base_url, local_url)
-                    on_ready(replace(info, admin_token=admin_token))
+                    on_ready(replace(info, admin_token=admin_token, first_tenant=first))
                     if early_hangup.is_set():
                         hang_up()
 
@@ -152,6 +163,7 @@ async def _serve(
                 reload = Reload(gateway, load, local_url=local_url, on_apply=apply)
                 commands.add("reload", lambda _: reload())
                 routing_commands.add_to(commands, gateway.routing.routing)
+                relay_commands.add_to(commands, gateway.relaying)
                 if gateway.hub is not None:
                     hub_commands.add_to(commands, gateway.hub)
                 commands.add("nodes", partial(_tell_node, this_gateway(SystemClock().now_ms())))
@@ -205,6 +217,7 @@ def _info(gateway: Gateway, base_url: str, local_url: str) -> ServeInfo:
         mcp_url=base_url + MCP_PATH if gateway.mcp is not None else "",
         attach_url=_attach_url(base_url) if settings.as_relay is not None else "",
         relayed=gateway.relaying.urls,
+        tenants=gateway.relaying.tenant_names,
         version=(tried.dialects.only or tried.dialects.default) if tried else Version.V1_0,
     )
 

@@ -14,6 +14,7 @@ from trunkline.cli import (
     doctor,
     mcp,
     nodes,
+    relay,
     reload,
     serve,
     session,
@@ -44,6 +45,7 @@ app = typer.Typer(
 )
 command(app, "serve", panel=RUNNING)(serve.serve)
 app.add_typer(agent.app, name="agent", rich_help_panel=RUNNING)
+app.add_typer(relay.app, name="relay", rich_help_panel=RUNNING)
 command(app, "send", panel=CALLING)(send.send)
 command(app, "stream", panel=CALLING)(send.stream)
 command(app, "watch", panel=CALLING)(send.watch)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from typer.core import TyperGroup
 
 from trunkline.cli.exit_codes import Exit, complain, reported
-from trunkline.cli.options import Debug
+from trunkline.cli.options import Debug, is_typed
 from trunkline.cli.output import one_line, program
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -51,6 +51,40 @@ def command(
         return function
 
     return register
+
+
+def default_command(app: typer.Typer) -> Callable[[Function], Function]:
+    """Make a function what a group does when no command of it is named, as `command` does."""
+
+    def register(function: Function) -> Function:
+        own = parameters_of(function)
+
+        @functools.wraps(function)
+        def run(invocation: typer.Context, **given: Any) -> None:
+            if invocation.invoked_subcommand is not None:
+                _check_untyped(invocation, given)
+                return
+            with reported(invocation):
+                given["invocation"] = invocation
+                raise typer.Exit(function(**_bound(own, given)) or Exit.DONE)
+
+        flags = [one for one in _flat(own) if one.name != "invocation"]
+        set_parameters(run, [_CONTEXT, *flags, _DEBUG])
+        app.callback(invoke_without_command=True, help=_flowing(function.__doc__ or ""))(run)
+        return function
+
+    return register
+
+
+def _check_untyped(context: typer.Context, given: Iterable[str]) -> None:
+    """Refuse options before the name of a command, which would have no effect."""
+    for name in given:
+        if name != "debug" and is_typed(context, name):
+            option = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter(
+                f"{option} goes behind the command: {context.command_path} "
+                f"{context.invoked_subcommand} {option} …"
+            )
 
 
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -110,9 +144,10 @@ class Group(TyperGroup):
                 formatter.write_dl(rows)
 
 
-def group(help: str) -> typer.Typer:
-    """A command that has commands; without one it prints its help."""
-    return typer.Typer(cls=Group, help=help, no_args_is_help=True, rich_markup_mode=None)
+def group(help: str, *, has_default: bool = False) -> typer.Typer:
+    """A command that has commands; without one it prints its help, or runs its
+    `default_command`."""
+    return typer.Typer(cls=Group, help=help, no_args_is_help=not has_default, rich_markup_mode=None)
 
 
 class Commands(Group):

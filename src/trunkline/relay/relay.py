@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -138,6 +138,10 @@ class Relay:
     @property
     def is_full(self) -> bool:
         return len(self._sessions) >= self.settings.max_sessions
+
+    def attached(self) -> Iterator[Attached]:
+        """The sessions with hosts, in the order in which they began."""
+        return iter([*self._sessions.values()])
 
     @property
     def attached_agents(self) -> int:

@@ -184,7 +184,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The callers that are allowed, in a few words."""
         keys = f"API keys: {', '.join(self.auth.keys)}" if self.auth.keys else ""
         anonymous = ""
-        if self.allows_anonymous():
+        # Agents of the relay always need a credential.
+        has_own = bool(self.agents) or self.as_relay is None
+        if has_own and self.allows_anonymous():
             beyond = " and beyond" if self.is_exposed() else ""
             anonymous = f"anonymous callers on loopback{beyond}"
         hub = "credentials of the hub" if self.hub is not None else ""

@@ -1,0 +1,99 @@
+"""`COMMANDS`: what operators do with the relay, by the names of the operators' channel.
+
+A running gateway takes them over the channel. Where none runs, `run_alone` opens the store, does
+the same and closes it; only the attached agents are those of a gateway that runs.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from trunkline.app.adapters import make_store
+from trunkline.app.relay import Relaying
+from trunkline.app.relay_tenants import TenantParts
+from trunkline.clock import SystemClock
+from trunkline.relay.tenant_commands import (
+    NameDenial,
+    NameTenant,
+    NewToken,
+    Nothing,
+    RotateTenant,
+    TenantCommands,
+)
+from trunkline.server.operator_channel import OperatorCommands, arguments_as
+from trunkline.settings import Settings
+
+ADD_TENANT: Final = "relay.tenant.add"
+LIST_TENANTS: Final = "relay.tenant.list"
+DISABLE_TENANT: Final = "relay.tenant.disable"
+ENABLE_TENANT: Final = "relay.tenant.enable"
+ROTATE_TENANT: Final = "relay.tenant.rotate"
+REMOVE_TENANT: Final = "relay.tenant.remove"
+NEW_TOKEN: Final = "relay.token"
+DENY: Final = "relay.deny"
+ALLOW: Final = "relay.allow"
+LIST_DENIALS: Final = "relay.denied"
+LIST_AGENTS: Final = "relay.agents"
+
+Given = TypeVar("Given", bound=Struct)
+Command: TypeAlias = Callable[[TenantCommands, dict[str, Any]], Awaitable[Any]]
+
+
+def _command(kind: type[Given], run: Callable[[TenantCommands, Given], Awaitable[Any]]) -> Command:
+    """A command whose arguments are a struct."""
+
+    async def command(commands: TenantCommands, arguments: dict[str, Any]) -> Any:
+        return await run(commands, arguments_as(kind, arguments))
+
+    return command
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    ADD_TENANT: _command(NameTenant, TenantCommands.add),
+    LIST_TENANTS: _command(Nothing, TenantCommands.list),
+    DISABLE_TENANT: _command(NameTenant, TenantCommands.disable),
+    ENABLE_TENANT: _command(NameTenant, TenantCommands.enable),
+    ROTATE_TENANT: _command(RotateTenant, TenantCommands.rotate),
+    REMOVE_TENANT: _command(NameTenant, TenantCommands.remove),
+    NEW_TOKEN: _command(NewToken, TenantCommands.token),
+    DENY: _command(NameDenial, TenantCommands.deny),
+    ALLOW: _command(NameDenial, TenantCommands.allow),
+    LIST_DENIALS: _command(Nothing, TenantCommands.denied),
+}
+
+
+def add_to(commands: OperatorCommands, relaying: Relaying) -> None:
+    """Let a running gateway take the commands, if it is a relay."""
+    if relaying.tenants is None:
+        return
+    for name, command in COMMANDS.items():
+        commands.add(name, partial(command, relaying.tenants.commands))
+    commands.add(LIST_AGENTS, partial(_list_agents, relaying))
+
+
+async def _list_agents(relaying: Relaying, _: dict[str, Any]) -> Any:
+    return {"items": relaying.attached_agents()}
+
+
+async def run_alone(settings: Settings, name: str, arguments: dict[str, Any]) -> Any:
+    """The result of a command on the store of the settings, which are those of a relay. Raises
+    StoreError or another TrunklineError."""
+    relay = settings.as_relay
+    assert relay is not None, "the settings of a relay"
+    clock = SystemClock()
+    store = make_store(settings.store, agent=settings.adopting_agent(settings.store), clock=clock)
+    await store.open()
+    try:
+        # Without a gateway, no token is checked.
+        tokens = relay.tokens(allow_private=False)
+        tenants = TenantParts(tokens, clock=clock)
+        try:
+            await tenants.open_alone(store, is_shared=settings.store.kind == "postgres")
+            return msgspec.to_builtins(await COMMANDS[name](tenants.commands, arguments))
+        finally:
+            await tenants.close()
+    finally:
+        await store.close()
