@@ -32,7 +32,9 @@ class NodeParts:
         self._relay = relay
         self._requests = requests
         self._times = cluster.times
-        self._url = (cluster.node_url or local_url).rstrip("/")
+        # http to ws, and https to wss.
+        base_url = (cluster.node_url or local_url).rstrip("/")
+        self._url = f"ws{base_url.removeprefix('http')}{HOP_PATH}"
         self._clock = clock
         self._node: RelayNode | None = None
 
@@ -44,7 +46,7 @@ class NodeParts:
             self._relay,
             self._requests,
             store=await main.main.open(),
-            url=f"{self._url}{HOP_PATH}",
+            url=self._url,
             times=self._times,
             clock=self._clock,
             tell=partial(main.tell, TOPIC),

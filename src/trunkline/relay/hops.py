@@ -81,6 +81,8 @@ class Hop:
         self._asked_at = now = clock.monotonic()
         # Since when there is no connection.
         self._down_since: float | None = now - GONE_S if is_gone else now
+        # Whether operators know why.
+        self._is_noted = False
         self.session: Final = EntrySession(HOP_SETTINGS, now=now, on_refused=on_refused)
         self.carrier: Final = Carrier(
             self.session, clock=clock, tasks=tasks, on_event=self._on_event
@@ -131,14 +133,17 @@ class Hop:
     def _note(self, reason: str) -> None:
         if self._down_since is None:
             self._down_since = self._clock.monotonic()
+        if not self._is_noted and not self.is_idle:
+            self._is_noted = True
             _log.warning(
-                "the connection to a relay node was lost",
-                extra={"node": self._holder, "reason": reason},
+                "there is no connection to a relay node",
+                extra={"node": self._holder, "url": self._url, "reason": reason},
             )
 
     def _on_event(self, event: object) -> None:
         if isinstance(event, Welcomed):
             self._down_since = None
+            self._is_noted = False
 
     def tick(self) -> None:
         self.carrier.tick()
