@@ -9,7 +9,7 @@ import pytest
 from tests.bindings.asgi import App
 from tests.relay.apps import Scripted, Told
 from tests.relay.v1_relay import text_message
-from tests.relay.wire import End
+from tests.relay.wire import TextEnd
 
 from trunkline.background import BackgroundTasks
 from trunkline.model.principal import Grant, Principal
@@ -18,15 +18,6 @@ from trunkline.protocol.relay.close_codes import GOING_AWAY, Close
 from trunkline.relay.relayed_callers import RelayedCallers
 from trunkline.relay.v1_host import MAX_REQUESTS, V1Host, V1HostSettings
 from trunkline.testing import FakeClock, settle
-
-
-class TextEnd(End):
-    """Both protocols share the wire, and this one has texts."""
-
-    subprotocol = None  # type: ignore[assignment]
-
-    async def send(self, message: str | bytes) -> None:
-        await super().send(message.encode() if isinstance(message, str) else message)
 
 
 class World:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from typing import TypeVar
 
 from tests.bindings.asgi import Http
 
@@ -22,7 +23,7 @@ from trunkline.server.asgi import AsgiRequest, Message
 class End(WebSocket):
     """One end of a connection; what it sends, the other end receives."""
 
-    subprotocol = SUBPROTOCOL
+    subprotocol: str | None = SUBPROTOCOL
     peer = ""
 
     def __init__(self) -> None:
@@ -75,6 +76,18 @@ class End(WebSocket):
             self._changes.set_result(None)
 
 
+class TextEnd(End):
+    """One of protocol v1, whose messages are texts."""
+
+    subprotocol = None
+
+    async def send(self, message: str | bytes) -> None:
+        await super().send(message.encode() if isinstance(message, str) else message)
+
+
+AnEnd = TypeVar("AnEnd", bound=End)
+
+
 class Wire:
     """Dials the mount of a relay."""
 
@@ -97,9 +110,15 @@ class Wire:
             raise DialFailed("the relay is down", retry_after_s=self.retry_after_s)
         if self.is_silent:
             await asyncio.get_running_loop().create_future()
-        headers = {"authorization": authorization}
+        headers = {"authorization": authorization, "sec-websocket-protocol": SUBPROTOCOL}
+        return await self._open(End(), End(), headers)
+
+    async def connect_v1(self) -> "TextEnd":
+        """As an agent of protocol v1, which shows its token later."""
+        return await self._open(TextEnd(), TextEnd(), {})
+
+    async def _open(self, host: AnEnd, relay: End, headers: dict[str, str]) -> AnEnd:
         scope = Http(method="GET", path="/agent", headers=headers).scope()
-        host, relay = End(), End()
         host.other, relay.other = relay, host
         relay.request = AsgiRequest.of(scope, _nothing)
         assert self._mount.check is not None
