@@ -109,7 +109,7 @@ class HopSockets:
             return
         credential, secret = admitted
         carrier = self._carrier(credential, secret, hello)
-        carrier.session.accept_connection(hello, self._clock.monotonic())
+        carrier.session.connect(hello, self._clock.monotonic())
         await carrier.carry(socket)
 
     async def _hello(self, socket: WebSocket) -> Hello | Close:

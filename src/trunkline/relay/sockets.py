@@ -22,9 +22,9 @@ from trunkline.ports.websocket import (
     WebSocketMount,
     offers,
 )
+from trunkline.protocol.relay.accepting_session import read_hello
 from trunkline.protocol.relay.close_codes import NOT_AUTHENTICATED, SILENT, Close
 from trunkline.protocol.relay.frames import SUBPROTOCOL, Hello, Violation
-from trunkline.protocol.relay.relay_session import read_hello
 from trunkline.protocol.relay.v1_frames import MAX_FRAME_BYTES
 from trunkline.relay.admission import Admission, credential_of
 from trunkline.relay.carrier import Socket

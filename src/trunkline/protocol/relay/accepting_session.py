@@ -14,7 +14,7 @@ def read_hello(message: bytes | str, limits: Limits) -> Hello:
 
 
 class AcceptingSession(Session):
-    """A new one has no connection; `accept_connection` gives it the first, and each later one."""
+    """A new one has no connection; `connect` gives it the first, and each later one."""
 
     def __init__(
         self, settings: SessionSettings, *, now: float, id: str = "", key: bytes = b""
@@ -24,7 +24,7 @@ class AcceptingSession(Session):
         self.id = id
         self._key = key
 
-    def accept_connection(self, hello: Hello, now: float) -> None:
+    def _accept(self, hello: Hello, now: float) -> None:
         """Take a connection whose peer has sent this `hello`.
 
         A hello that asks for a session asks for this one: the owner has looked it up. A connection

@@ -42,7 +42,6 @@ class DialingSession(Session):
 
     def disconnect(self, now: float, close: Close | None = None) -> None:
         if self._is_greeting:
-            self._now = now
             self._let_go()
         super().disconnect(now, close)
 
@@ -77,6 +76,10 @@ class DialingSession(Session):
         self._events.append(Welcomed(welcome.resumed))
         if welcome.resumed:
             self._wake()
+        self._welcomed(welcome)
+
+    def _welcomed(self, welcome: Welcome) -> None:
+        """There is a connection, and maybe a new session."""
 
     def _begin(self, welcome: Welcome) -> None:
         """Begin a session in place of the one before."""
@@ -88,6 +91,5 @@ class DialingSession(Session):
             raise Violation(BAD_FRAME, "the key of a session is hexadecimal") from None
         self.id = welcome.session
         self.is_ended = False
-        self.peer_is_draining = False
         self._last_stream = self._received = 0
         self._outbox = self._new_outbox()

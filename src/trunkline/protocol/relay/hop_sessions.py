@@ -15,7 +15,7 @@ from trunkline.protocol.relay.close_codes import (
     Close,
 )
 from trunkline.protocol.relay.dialing_session import DialingSession
-from trunkline.protocol.relay.frames import Reason, Req, Violation, Welcome
+from trunkline.protocol.relay.frames import Hello, Reason, Req, Violation, Welcome
 from trunkline.protocol.relay.opening_session import CannotOpen, OpeningSession
 from trunkline.protocol.relay.serving_session import ServingSession
 from trunkline.protocol.relay.session import SessionSettings
@@ -57,6 +57,10 @@ class EntrySession(DialingSession, OpeningSession):
 
 
 class HolderSession(AcceptingSession, ServingSession):
+    def connect(self, hello: Hello, now: float) -> None:
+        """Take a connection of the entry node, which has sent this `hello`."""
+        self._accept(hello, now)
+
     def end(self, text: str) -> None:
         """End the session, with its connection."""
         if self.is_connected:

@@ -2,49 +2,18 @@
 
 from collections.abc import Mapping
 
-from trunkline.protocol.relay.close_codes import (
-    BAD_FRAME,
-    NOT_AUTHENTICATED,
-    OUT_OF_ORDER,
-    RESTART,
-    Close,
-)
+from msgspec.structs import replace
+
+from trunkline.protocol.relay.accepting_session import AcceptingSession
+from trunkline.protocol.relay.close_codes import NOT_AUTHENTICATED, RESTART, Close
 from trunkline.protocol.relay.events import AgentsOffered, TokenOffered
-from trunkline.protocol.relay.frames import (
-    Agents,
-    Hello,
-    Leases,
-    Limits,
-    Reauth,
-    Reauthed,
-    Violation,
-    Welcome,
-    decode,
-)
+from trunkline.protocol.relay.frames import Agents, Hello, Leases, Reauth, Reauthed, Welcome
 from trunkline.protocol.relay.opening_session import CannotOpen, OpeningSession
 from trunkline.protocol.relay.session import SessionSettings
 
 
-def read_hello(message: bytes | str, limits: Limits) -> Hello:
-    """The first message of a connection. Raises Violation."""
-    frame, _ = decode(message, max_bytes=limits.max_frame_bytes)
-    if not isinstance(frame, Hello):
-        raise Violation(BAD_FRAME, "the first frame of a host is hello")
-    return frame
-
-
-class RelaySession(OpeningSession):
-    """A new one has no connection; `connect` gives it the first, and each later one."""
-
-    def __init__(
-        self,
-        *,
-        id: str,
-        key: bytes,
-        settings: SessionSettings,
-        now: float,
-    ) -> None:
-        """`id` and `key` are random; the key signs the callers of the session."""
+class RelaySession(AcceptingSession, OpeningSession):
+    def __init__(self, *, id: str, key: bytes, settings: SessionSettings, now: float) -> None:
         super().__init__(settings, now=now, id=id, key=key)
         self.leases: Mapping[str, int] = {}
         # The running host that the session is of, as it says itself.
@@ -57,32 +26,14 @@ class RelaySession(OpeningSession):
         }
 
     def connect(self, hello: Hello, now: float, *, token_ends_at: float | None = None) -> None:
-        """Take a connection whose host has sent this `hello`, and whose token ends at that time.
-
-        A hello that asks for a session asks for this one: the owner has looked it up. A connection
-        that the session still has is replaced.
-        """
-        resume = hello.resume
-        is_resumed = resume is not None and resume.session == self.id
-        if resume is not None and is_resumed and not self._outbox.rewind(resume.received):
-            self._close(Close(OUT_OF_ORDER, f"frame {resume.received} cannot be the last one"))
-            return
+        """Take a connection whose host has sent this `hello`, and whose token ends at that time."""
         self._token_ends_at = token_ends_at
         self.host = hello.host
-        self._output.clear()
-        welcome = Welcome(
-            session=self.id,
-            resumed=is_resumed,
-            limits=self.limits,
-            key=self._key.hex(),
-            received=self._received,
-            heartbeat_s=self.settings.heartbeat_s,
-            resume_s=self.settings.resume_s,
-            token_ends_in_s=self._token_lasts(now),
-        )
-        self._connect(hello.limits, now)
-        self._push(welcome)
-        self._wake()
+        self._accept(hello, now)
+
+    def _welcome(self, now: float, *, is_resumed: bool) -> Welcome:
+        welcome = super()._welcome(now, is_resumed=is_resumed)
+        return replace(welcome, token_ends_in_s=self._token_lasts(now))
 
     def lease(self, epochs: Mapping[str, int]) -> None:
         """The session is reachable for these agents, with these epochs, and for no others."""

@@ -3,6 +3,7 @@
 from collections import deque
 from typing import Final
 
+from trunkline.protocol.relay.accepting_session import read_hello
 from trunkline.protocol.relay.callers import Caller
 from trunkline.protocol.relay.close_codes import REPLACED, Close
 from trunkline.protocol.relay.events import (
@@ -14,7 +15,7 @@ from trunkline.protocol.relay.events import (
     RelayEvent,
 )
 from trunkline.protocol.relay.host_session import HostSession
-from trunkline.protocol.relay.relay_session import RelaySession, read_hello
+from trunkline.protocol.relay.relay_session import RelaySession
 from trunkline.protocol.relay.session import Session, SessionSettings
 
 ALICE: Final = Caller(id="jwt:alice")

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from tests.unit.protocol.relay.pair import AGENT, Pair, ends
 
+from trunkline.protocol.relay.accepting_session import read_hello
 from trunkline.protocol.relay.close_codes import BAD_FRAME, OUT_OF_ORDER, OVER_LIMIT, TOO_LARGE
 from trunkline.protocol.relay.frames import (
     Accept,
@@ -27,7 +28,6 @@ from trunkline.protocol.relay.frames import (
     Welcome,
     encode,
 )
-from trunkline.protocol.relay.relay_session import read_hello
 from trunkline.protocol.relay.session import Session, SessionSettings
 
 WELCOME = Welcome(
