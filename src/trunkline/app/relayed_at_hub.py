@@ -47,8 +47,9 @@ class RelayedAtHub:
             not agent
             # Another spelling of the address, which published agents do not have either.
             or not raw.startswith(own.encode())
-            or not await self._is_known(agent)
+            # First, so that an agent of others takes as long as one that does not exist.
             or not await self._may_call(agent, request)
+            or not await self._is_known(agent)
         ):
             await absent(request, response)
             return
