@@ -64,6 +64,8 @@ async def _read(client: Caller, sent: bytes, ended: Ended) -> Ended:
             for event in events:
                 _take(event, ended)
         assert not pending, pending
+    except ConnectionRefusedError:
+        raise
     except (IncompleteReadError, ConnectionError) as error:
         ended.why = repr(error)
     return ended

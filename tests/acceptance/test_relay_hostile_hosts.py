@@ -83,7 +83,7 @@ BROKEN = {
     "a number again": (4412, message(frame("agents", n=1, agents=["acme/bad"]))),
     "an ack of what was not sent": (4412, message(frame("ack", n=99))),
     "a huge head": (4413, message(frame("reauth", token="x" * 70_000))),
-    "a huge frame": (1009, message(b"x" * 300_000)),
+    "a huge frame": (4413, message(b"x" * 300_000)),
     "16 MB": (1009, message(b"x" * 16_000_000)),
     "10,000 agents": (
         4413,

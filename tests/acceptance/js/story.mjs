@@ -1,5 +1,5 @@
 // Runs the story of the acceptance tests with the official JavaScript client and prints, as
-// JSON, what came of it: `node story.mjs GATEWAY_URL BINDING VERSION`.
+// JSON, what came of it: `node story.mjs GATEWAY_URL BINDING VERSION [GREETER_URL [KEY]]`.
 import {
   ListTasksRequest,
   ListTasksResponse,
@@ -15,8 +15,13 @@ import {
   RestTransportFactory,
 } from "@a2a-js/sdk/client";
 
-const [gateway, binding, version] = process.argv.slice(2);
+const [gateway, binding, version, greeterUrl, key] = process.argv.slice(2);
 
+const keyedFetch = (url, options = {}) => {
+  const headers = new Headers(options.headers);
+  if (key) headers.set("Authorization", `Bearer ${key}`);
+  return fetch(url, { ...options, headers });
+};
 const requests = [];
 const recordingFetch = async (url, options = {}) => {
   const body = options.body ? JSON.parse(options.body) : {};
@@ -25,7 +30,7 @@ const recordingFetch = async (url, options = {}) => {
     rpc: body.method,
     version: new Headers(options.headers).get("A2A-Version"),
   });
-  return fetch(url, options);
+  return keyedFetch(url, options);
 };
 
 const options = { fetchImpl: recordingFetch, legacyCompat: { enabled: true } };
@@ -35,11 +40,17 @@ const transports = {
 };
 const factory = new ClientFactory({
   transports: [transports[binding]],
-  cardResolver: new DefaultAgentCardResolver({ legacyCompat: { enabled: true } }),
+  cardResolver: new DefaultAgentCardResolver({
+    fetchImpl: keyedFetch,
+    legacyCompat: { enabled: true },
+  }),
 });
 const card = `.well-known/agent-card.json?format=${version}`;
 const client = await factory.createFromUrl(gateway, card);
-const greeter = await factory.createFromUrl(`${gateway}/api/a2a/v1/agents/test/greeter/`, card);
+const greeter = await factory.createFromUrl(
+  greeterUrl ?? `${gateway}/api/a2a/v1/agents/test/greeter/`,
+  card,
+);
 
 let messages = 0;
 const message = (text, { configuration, ...fields } = {}) =>
