@@ -6,10 +6,16 @@ from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.gateway import Gateway, gateway, http_client
-from tests.acceptance.relay_hosts import until
+import pytest
+from tests.acceptance.gateway import Gateway, gateway
+from tests.acceptance.relay_hosts import Echo, until
 from tests.relay.v1_relay import V1Relay, text_message, v1_relay
 from tests.relay.v1_tokens import agent_token
+
+from trunkline.clock import SystemClock
+from trunkline.relay import dialing
+from trunkline.relay.host import Host, HostSettings, HostState
+from trunkline.relay.relayed_callers import RelayedCallers
 
 HOST = """
 [relay]
@@ -42,16 +48,6 @@ class World:
 
     async def attached(self) -> None:
         await until(lambda: "acme/helper" in self.relay.agents, lambda: self.host.stderr)
-
-    async def not_ready(self) -> str:
-        """The reason, once `/readyz` has one that is final."""
-        async with http_client() as http:
-            for _ in range(1000):
-                answer = await http.get(f"{self.host.url}/readyz")
-                if "connecting" not in answer.text:
-                    return answer.text
-                await asyncio.sleep(0.01)
-        raise AssertionError(self.host.stderr)
 
     def close(self) -> None:
         self._stack.close()
@@ -121,6 +117,14 @@ async def test_a_gateway_is_an_agent_of_a_relay_of_protocol_v1(tmp_path: Path) -
         await relay.tell("acme/helper", type="ping")
         await until(lambda: {"type": "pong"} in relay.frames)
 
+        # A slow answer is given up at the time that the relay has set, and its task goes on.
+        relay.timeout_ms = 200
+        late = await relay.call("message/send", text_message("wait gate", contextId="slow"))
+        assert late["error"]["code"] == -32603
+        assert "its task continues" in late["error"]["message"]
+        (task,) = (await relay.call("tasks/list", {"contextId": "slow"}))["result"]["tasks"]
+        assert task["status"]["state"] == "working"
+
 
 async def test_the_gateway_returns_with_a_fresh_token_after_a_lost_connection(
     tmp_path: Path,
@@ -136,48 +140,66 @@ async def test_the_gateway_returns_with_a_fresh_token_after_a_lost_connection(
         assert "result" in await relay.call("message/send", text_message("say again"))
 
 
-async def test_a_token_that_the_relay_does_not_know_is_final(tmp_path: Path) -> None:
-    """The client of the older protocol waits for ever there."""
-    async with world_of(tmp_path) as world:
-        await world.start(token=agent_token(secret="another secret"))
-        assert "the relay says: invalid token" in await world.not_ready()
-        assert "does not try again" in world.host.stderr
-        assert world.relay.connections == 1
+@asynccontextmanager
+async def host_of(
+    relay: V1Relay, *, token: str, agents: tuple[str, ...] = ("acme/helper",), **settings: Any
+) -> AsyncIterator[Host]:
+    """A host in this process, which returns at once."""
 
+    async def provide() -> str:
+        return token
 
-async def test_a_token_of_another_agent_is_refused_with_both_names(tmp_path: Path) -> None:
-    async with world_of(tmp_path) as world:
-        await world.start(token=agent_token(agent="other"))
-        answer = await world.not_ready()
-        assert "the token is for the agent acme/other" in answer
-        assert "acme/helper" in answer
-
-
-async def test_several_agents_need_a_token_each(tmp_path: Path) -> None:
-    several = HOST.replace(
-        'agent_id = "helper"', 'agents = {{ a = "test/scripted", b = "test/scripted" }}'
+    host = Host(
+        HostSettings(
+            url=f"ws://127.0.0.1:{relay.port}/agent",
+            agents=dict.fromkeys(agents, "me/agent"),
+            **settings,
+        ),
+        app=Echo(),
+        callers=RelayedCallers(),
+        token=provide,
+        clock=SystemClock(),
+        dial=dialing.dial,
+        chance=lambda: 0.0,
     )
-    async with world_of(tmp_path) as world:
-        await world.start(several)
-        assert "takes one agent for each token" in await world.not_ready()
+    host.start()
+    try:
+        yield host
+    finally:
+        await host.close()
 
 
-async def test_a_slow_answer_is_given_up_at_the_time_of_the_relay_and_its_task_kept(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("token", "agents", "trouble"),
+    [
+        ({"secret": "another secret"}, ("acme/helper",), "the relay says: invalid token"),
+        ({"agent": "other"}, ("acme/helper",), "the token is for the agent acme/other"),
+        ({}, ("acme/helper", "acme/b"), "takes one agent for each token"),
+    ],
+    ids=["bad token", "token of another agent", "several agents"],
+)
+async def test_what_cannot_work_is_final_and_says_why(
+    token: dict[str, str], agents: tuple[str, ...], trouble: str
 ) -> None:
-    async with world_of(tmp_path, timeout_ms=300) as world:
-        relay = world.relay
-        await world.start()
-        await world.attached()
-        answer = await relay.call("message/send", text_message("wait gate"))
-        assert answer["error"]["code"] == -32603
-        assert "its task continues" in answer["error"]["message"]
-        (task,) = (await relay.call("tasks/list", {}))["result"]["tasks"]
-        assert task["status"]["state"] == "working"
+    """The client of the older protocol waits for ever for a relay that refuses its token."""
+    async with (
+        v1_relay() as relay,
+        host_of(relay, token=agent_token(**token), agents=agents) as host,
+    ):
+        await until(lambda: host.state is HostState.REFUSED, lambda: host.trouble)
+        assert trouble in host.trouble
+        assert relay.connections == 1
 
 
-async def test_protocol_v2_can_be_insisted_on(tmp_path: Path) -> None:
-    async with world_of(tmp_path) as world:
-        await world.start(HOST.replace("[agents", 'protocol = "v2"\n[agents'))
-        await until(lambda: world.relay.connections > 0)
-        assert "does not speak a2a.relay.v2" in await world.not_ready()
+async def test_other_failures_are_tried_again() -> None:
+    async with v1_relay() as relay:
+        relay.refusals = ["internal error", "auth required"]
+        async with host_of(relay, token=agent_token()) as host:
+            await until(lambda: host.state is HostState.ATTACHED, lambda: host.trouble)
+        assert relay.connections == 3
+
+
+async def test_protocol_v2_can_be_insisted_on() -> None:
+    async with v1_relay() as relay, host_of(relay, token=agent_token(), protocol="v2") as host:
+        await until(lambda: "does not speak a2a.relay.v2" in host.trouble, lambda: host.trouble)
+        assert not relay.tokens

@@ -25,6 +25,8 @@ class V1Relay:
         # Every frame that an agent has sent, and the token of every auth frame.
         self.frames: list[dict[str, Any]] = []
         self.tokens: list[str] = []
+        # The errors that the next agents get.
+        self.refusals: list[str] = []
         # How often something has connected.
         self.connections = 0
         self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
@@ -57,6 +59,8 @@ class V1Relay:
         frame = json.loads(await socket.recv())
         if frame.get("type") != "auth":
             return await self._refuse(socket, "expected auth message")
+        if self.refusals:
+            return await self._refuse(socket, self.refusals.pop())
         self.tokens.append(frame.get("token", ""))
         claims = claims_of(self.tokens[-1], self.secret)
         if claims is None:

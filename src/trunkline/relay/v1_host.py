@@ -7,6 +7,7 @@ agent for each token, and has neither streams nor cancellation.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Final
 
 from msgspec import Struct
@@ -24,7 +25,7 @@ from trunkline.protocol.relay.v1_agent_session import Asked, Greeted, V1AgentSes
 from trunkline.protocol.relay.v1_calls import INTERNAL_ERROR, answer_of, failed, read_call
 from trunkline.protocol.versions import Version
 from trunkline.relay.carrier import Socket
-from trunkline.relay.in_process import App, call
+from trunkline.relay.in_process import Answer, App, call
 from trunkline.relay.relayed_callers import RelayedCallers
 
 _log: Final = logging.getLogger("trunkline.relay")
@@ -36,6 +37,7 @@ _TOO_MANY: Final = v1.ErrorPayload(
     INTERNAL_ERROR, f"the agent has {MAX_REQUESTS} requests under way; try again later"
 )
 _STOPS: Final = v1.ErrorPayload(INTERNAL_ERROR, "the agent is about to stop; try again later")
+_NO_CARD: Final = b"{}"
 _CARD: Final = "/.well-known/agent.json"
 
 
@@ -102,7 +104,8 @@ class V1Host:
         headers = {b"content-type": b"application/json", b"a2a-version": rpc.version.encode()}
         try:
             async with asyncio.timeout(request.timeout_ms / 1000):
-                return answer_of(request.id, await self._call("POST", "", headers, rpc.body))
+                answer = await self._call("POST", "", headers, rpc.body)
+            return answer_of(request.id, answer.body)
         except TimeoutError:
             text = (
                 f"the agent needs longer than {request.timeout_ms / 1000:g} s; "
@@ -114,14 +117,18 @@ class V1Host:
         return failed(request.id, v1.ErrorPayload(INTERNAL_ERROR, text))
 
     async def _card(self) -> bytes:
-        return await self._call("GET", _CARD, {b"a2a-version": Version.V0_3.encode()})
+        answer = await self._call("GET", _CARD, {b"a2a-version": Version.V0_3.encode()})
+        # An agent that speaks A2A 1.0 alone has no card of 0.3.
+        if answer.status != HTTPStatus.OK:
+            answer = await self._call("GET", _CARD, {})
+        return answer.body if answer.status == HTTPStatus.OK and answer.body else _NO_CARD
 
     async def _call(
         self, method: str, below: str, headers: Mapping[bytes, bytes], body: bytes = b""
-    ) -> bytes:
+    ) -> Answer:
         credential = self._callers.admit(self._principal)
         try:
-            answer = await call(
+            return await call(
                 self._app,
                 method,
                 f"{path_of(self._agent)}{below}",
@@ -130,7 +137,6 @@ class V1Host:
             )
         finally:
             self._callers.leave(credential)
-        return answer.body
 
     @property
     def _agent(self) -> str:
