@@ -110,7 +110,7 @@ async def test_a_gateway_that_is_killed_keeps_its_tasks(relayed: Relayed) -> Non
 
 async def test_a_gateway_that_stops_ends_its_streams_first(relayed: Relayed) -> None:
     async with relayed.connect() as peer:
-        events = peer.stream("say one; sleep 1; say two")
+        events = peer.stream("say one; delay 1; say two")
         await anext(events)
         relayed.host.terminate()
         rest = [event async for event in events]

@@ -117,7 +117,7 @@ async def test_a_relay_that_is_killed_costs_a_reconnect(relayed: Relayed) -> Non
 
 async def test_a_gateway_that_stops_ends_its_streams_and_its_connection(relayed: Relayed) -> None:
     async with relayed.peer() as peer:
-        events = peer.stream("say one; sleep 1; say two")
+        events = peer.stream("say one; delay 1; say two")
         await anext(events)
         relayed.host.terminate()
         rest = [event async for event in events]
