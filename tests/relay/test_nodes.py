@@ -282,6 +282,25 @@ async def test_a_host_that_comes_back_at_another_node_ends_its_old_session_at_on
     assert nodes[1].relay.attached_agents == 1
 
 
+async def test_every_node_knows_who_is_attached(nodes: RelayNodes) -> None:
+    await nodes[0].attach(Told(), agents={AGENT: "me/helper", "acme/other": "me/other"})
+    await nodes[1].attach(Told(), agents={"acme/third": "me/third"})
+    for world in nodes.all:
+        assert await world.relay.attached_in("acme") == {AGENT, "acme/other", "acme/third"}
+        assert await world.relay.attached_in("acm") == set()
+        assert await world.relay.is_attached("acme/third")
+        assert not await world.relay.is_attached("acme/fourth")
+    # Only the one that has it delivers to it.
+    assert nodes[1].relay.find(AGENT) is None
+    await nodes[0].kill()
+    assert await nodes[1].relay.is_attached(AGENT)
+    request = nodes[1].tasks.start(name_at(nodes[1]), name="request")
+    await nodes.clock.advance(6)
+    assert await request == b"503"
+    assert not await nodes[1].relay.is_attached(AGENT)
+    assert await nodes[1].relay.attached_in("acme") == {"acme/third"}
+
+
 # What fails.
 
 
@@ -362,6 +381,25 @@ async def test_a_node_that_lost_nothing_serves_on_when_it_is_back(nodes: RelayNo
     await nodes.clock.advance(3)
     assert host.state is HostState.ATTACHED
     assert [await name_at(world) for world in nodes.all] == [b"old", b"old"]
+
+
+async def test_hosts_leave_a_node_that_is_cut_off_for_long(nodes: RelayNodes) -> None:
+    app = Scripted()
+    host = await nodes[0].attach(app)
+    async with nodes[0].http.open(Get().http) as response:
+        await settle()
+        nodes[0].store.is_cut_off = True
+        await nodes.clock.advance(40)
+        # What is under way goes on.
+        app.requests[0].say(b"data: 1\n\n", is_last=True)
+        assert await pieces(response, 1) == [b"data: 1\n\n"]
+    # It gets no host any more.
+    with pytest.raises(DialFailed, match="cannot use its store"):
+        await nodes[0].wire.dial("", "other-host-token")
+    host._links[0]._dial = nodes[1].wire.dial
+    await nodes.clock.advance(60)
+    assert nodes[0].relay.sessions == 0
+    assert nodes[1].relay.attached_agents == 1
 
 
 async def test_a_host_that_attaches_while_the_store_is_away_tries_again(nodes: RelayNodes) -> None:

@@ -17,6 +17,7 @@ from trunkline.app.relay_v1 import V1Agents
 from trunkline.app.relayed_at_hub import RelayedAtHub
 from trunkline.app.runtimes import Runtimes
 from trunkline.background import BackgroundTasks
+from trunkline.model.errors import Unavailable
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
@@ -265,7 +266,10 @@ class _OwnRelay:
         yield from self._nodes.figures()
 
     async def _is_known(self, agent: str) -> bool:
-        return self._relay.find(agent) is not None
+        try:
+            return await self._relay.is_attached(agent)
+        except Unavailable:
+            return False
 
     async def _serve_v1(self, socket: WebSocket) -> None:
         await self._v1.serve(socket)

@@ -192,6 +192,11 @@ class Hops:
     def open_hops(self) -> int:
         return sum(hop.is_connected for hop in self._hops.values())
 
+    def is_gone(self, node: str) -> bool:
+        """Whether the node could not be reached the last times."""
+        hop = self._hops.get(node)
+        return node in self._gone if hop is None else hop.is_gone
+
     def to(self, holder: Holder) -> Hop:
         """The session with another node; maybe without a connection."""
         node = holder.node

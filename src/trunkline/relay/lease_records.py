@@ -6,7 +6,7 @@ empties it, unless a later lease has replaced it already.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -100,14 +100,24 @@ class LeaseRecords:
 
     async def held_by(self, node: str) -> Mapping[str, int]:
         """The epochs of all agents that a node has."""
-        found: dict[str, int] = {}
+        return {agent: lease.epoch async for agent, lease in self._pages(tag=node)}
+
+    async def in_tenant(self, tenant: str) -> Mapping[str, Holder]:
+        """The holders of the agents of a tenant."""
+        return {agent: lease.holder async for agent, lease in self._pages(scope=tenant)}
+
+    async def _pages(
+        self, *, scope: str | None = None, tag: str | None = None
+    ) -> AsyncIterator[tuple[str, SharedLease]]:
         after: Key | None = None
         while True:
-            page = await self._store.records(KIND, tag=node, after=after, limit=_PAGE)
+            page = await self._store.records(KIND, scope=scope, tag=tag, after=after, limit=_PAGE)
             for record in page:
-                found[f"{record.key.scope}/{record.key.id}"] = record.version
+                lease = _lease(record)
+                if lease is not None:
+                    yield f"{record.key.scope}/{record.key.id}", lease
             if len(page) < _PAGE:
-                return found
+                return
             after = page[-1].key
 
 

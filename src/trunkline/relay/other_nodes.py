@@ -51,11 +51,28 @@ class OtherNodes(Struct, frozen=True):
         lease = await self._lease(agent, is_fresh=True)
         return lease is not None and lease.epoch == epoch
 
+    async def has(self, agent: str) -> bool:
+        """Whether a node has the agent. Raises Unavailable."""
+        lease = await self._lease(agent, is_fresh=False)
+        return lease is not None and not self.hops.is_gone(lease.holder.node)
+
+    async def all_in(self, tenant: str) -> set[str]:
+        """The agents of a tenant that a node has. Raises Unavailable."""
+        try:
+            holders = await self.leases.in_tenant(tenant)
+        except StoreError:
+            raise _unavailable() from None
+        return {agent for agent, holder in holders.items() if not self.hops.is_gone(holder.node)}
+
     async def _lease(self, agent: str, *, is_fresh: bool) -> SharedLease | None:
         try:
             return await (self.leases.read(agent) if is_fresh else self.leases.find(agent))
         except StoreError:
-            raise Unavailable(
-                "The relay cannot look up where the agent is now; try again later",
-                retry_after_s=_RETRY_AFTER_S,
-            ) from None
+            raise _unavailable() from None
+
+
+def _unavailable() -> Unavailable:
+    return Unavailable(
+        "The relay cannot look up where the agent is now; try again later",
+        retry_after_s=_RETRY_AFTER_S,
+    )

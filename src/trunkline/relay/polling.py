@@ -154,6 +154,10 @@ class PollingHosts:
             raise Refused(
                 503, TRY_AGAIN_LATER, "the relay is about to stop", retry_after_s=STOPPED_S
             )
+        if not self._relay.is_trusted:
+            raise Refused(
+                503, TRY_AGAIN_LATER, "the relay cannot use its store", retry_after_s=STOPPED_S
+            )
         most = self._relay.settings.max_sessions
         if self._relay.is_full or len(self._open) >= most:
             raise Refused(

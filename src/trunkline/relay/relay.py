@@ -37,6 +37,8 @@ _DRAIN_TICK_S: Final = 0.1
 # Those who wait for an agent look again after this time, because a notice may be lost.
 _LOOK_S: Final = 0.5
 _TAKE_ATTEMPTS: Final = 5
+# The requests under way have this time when the relay is cut off from the others.
+_CUT_OFF_DRAIN_S: Final = 30.0
 # A credential that was revoked is found out after this time.
 RECHECK_S: Final = 60.0
 
@@ -156,13 +158,36 @@ class Relay:
         return sum(len(attached.session.streams) for attached in self._sessions.values())
 
     def find(self, agent: str) -> Attached | None:
-        """The session by which the agent can be reached."""
+        """The session here by which the agent can be reached; None where another node may have
+        taken it meanwhile."""
+        return self._holder(agent) if self.is_trusted else None
+
+    async def is_attached(self, agent: str) -> bool:
+        """Whether a host has the agent, here or at another node. Raises Unavailable."""
+        if self.find(agent) is not None:
+            return True
+        return self._nodes is not None and await self._nodes.has(agent)
+
+    async def attached_in(self, tenant: str) -> set[str]:
+        """The names of the tenant's agents that hosts have, here or at other nodes. Raises
+        Unavailable."""
+        prefix = f"{tenant}/"
+        here = {agent for agent in self._leases.epochs if agent.startswith(prefix)}
+        return here if self._nodes is None else await self._nodes.all_in(tenant)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the leases that are here were not taken by other nodes, as of a short time
+        ago."""
+        return self._nodes is None or self._nodes.leases.is_trusted
+
+    def _holder(self, agent: str) -> Attached | None:
         lease = self._leases.find(agent)
         return None if lease is None else self._sessions.get(lease.session)
 
     def _live(self, agent: str) -> Attached | None:
-        """The same, unless the session has ended."""
-        attached = self.find(agent)
+        """The session here that has the agent and has not ended."""
+        attached = self._holder(agent)
         return None if attached is None or attached.session.is_ended else attached
 
     async def connected(self, agent: str, *, within_s: float) -> Way | None:
@@ -283,7 +308,11 @@ class Relay:
         while True:
             await self._clock.sleep(_TICK_S)
             now = self._clock.monotonic()
+            is_cut_off = self._nodes is not None and self._nodes.leases.is_cut_off
             for attached in [*self._sessions.values()]:
+                if is_cut_off:
+                    # The host has a use for another relay.
+                    attached.session.drain(_CUT_OFF_DRAIN_S, now)
                 attached.carrier.tick()
                 self.forget_if_over(attached)
                 if attached.session.is_connected and now >= attached.checked_at + RECHECK_S:
@@ -361,7 +390,7 @@ class Relay:
 
     def _holders(self, agents: Iterable[str], *, but: Attached) -> set[Attached]:
         """The other sessions that have one of the agents."""
-        found = {self.find(agent) for agent in agents}
+        found = {self._holder(agent) for agent in agents}
         return {attached for attached in found if attached is not None and attached is not but}
 
     def _lease(

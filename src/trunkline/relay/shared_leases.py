@@ -24,6 +24,8 @@ _log: Final = logging.getLogger("trunkline.relay")
 TOPIC: Final = "relay-lease"
 # The lease of another node is looked up again after this time, for notices that were lost.
 _KNOWN_S: Final = 5.0
+# A store that restarts, or fails over, is back by then.
+_PATIENCE_S: Final = 30.0
 _MAX_KNOWN: Final = 10_000
 # Leases of one notice; a notice has up to some 4 KB.
 _TOLD_AT_ONCE: Final = 16
@@ -84,6 +86,11 @@ class SharedLeases:
     def is_trusted(self) -> bool:
         """Whether the leases of this node were its own a short time ago."""
         return self._clock.monotonic() - self._looked_at < self._times.trust_s
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether that was so long ago that hosts had better be elsewhere."""
+        return self._clock.monotonic() - self._looked_at >= self._times.trust_s + _PATIENCE_S
 
     async def take(
         self, session: str, agents: Iterable[str], *, host: str = "", instead_of: str = ""
@@ -158,6 +165,10 @@ class SharedLeases:
             self._known.clear()
         self._known[agent] = (lease, began_at + _KNOWN_S)
         return lease
+
+    async def in_tenant(self, tenant: str) -> Mapping[str, Holder]:
+        """The holders of the agents of a tenant. Raises StoreError."""
+        return await self._records.in_tenant(tenant)
 
     def forget(self, agent: str) -> None:
         """The node that has the agent, as far as this one knows, refuses requests to it."""

@@ -74,6 +74,8 @@ class HostSockets:
                 principal = await self._admission.admit(request.headers, address=request.peer)
             if self._relay.is_draining:
                 raise Unavailable("The relay is about to stop", retry_after_s=STOPPED_S)
+            if not self._relay.is_trusted:
+                raise Unavailable("The relay cannot use its store", retry_after_s=STOPPED_S)
             if self._relay.is_full:
                 raise Unavailable(
                     "The relay has as many hosts as it takes", retry_after_s=_RETRY_AFTER_S
