@@ -29,7 +29,7 @@ from trunkline.relay import dialing, v1_tasks
 from trunkline.relay.admission import Admission
 from trunkline.relay.attached_agents import AttachedAgent, attached_agents
 from trunkline.relay.exchanges import DELIVERY
-from trunkline.relay.host import Host, HostSettings, HostState
+from trunkline.relay.host import Host, HostSettings, HostState, HostStatus
 from trunkline.relay.polling import PollingHosts
 from trunkline.relay.relay import Relay
 from trunkline.relay.relay import RelaySettings as Limits
@@ -97,6 +97,11 @@ class Relaying:
     def at_hub(self) -> RelayedAtHub | None:
         """The addresses of attached agents at a hub, once this is connected."""
         return None if self._relay is None else self._relay.at_hub
+
+    @property
+    def status(self) -> HostStatus | None:
+        """How the gateway fares at its relay; None where it has none."""
+        return None if self._host is None else self._host.status
 
     @property
     def is_only_way(self) -> bool:
@@ -303,6 +308,10 @@ class _OwnHost:
     @property
     def is_only_way(self) -> bool:
         return self._settings.mode == "relay"
+
+    @property
+    def status(self) -> HostStatus | None:
+        return None if self._host is None else self._host.status
 
     def connect(self, front: Front) -> None:
         self._front = front

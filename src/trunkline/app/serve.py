@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final, Protocol, TextIO
 
 import uvloop
 from msgspec import Struct
@@ -22,7 +22,9 @@ from trunkline.background import BackgroundTasks
 from trunkline.clock import SystemClock
 from trunkline.config.secret import secrets_in
 from trunkline.model.errors import TrunklineError
+from trunkline.protocol.relay.addresses import path_of
 from trunkline.protocol.versions import Version
+from trunkline.relay.host import HostStatus
 from trunkline.server import logs
 from trunkline.server.listener import (
     Listener,
@@ -42,11 +44,26 @@ from trunkline.settings.stores import operator_path, place_of
 _YOUNG_OBJECTS = 20_000
 
 
+# How often a watcher of the relay is told how things are there.
+_WATCH_S: Final = 0.2
+
+
+class Watcher(Protocol):
+    """Shows how the gateway fares at its relay."""
+
+    # Where the log goes; None means stderr.
+    log: TextIO | None
+
+    def show(self, status: HostStatus) -> int:
+        """The exit code to stop with; 0 goes on."""
+        ...
+
+
 class ServeInfo(Struct, frozen=True, kw_only=True):
     """Facts about the running gateway, for the person who started it."""
 
     url: str
-    # The address on this machine, also when `url` is that of a proxy.
+    # The address on this machine, also when `url` is that of a proxy. Empty when nothing listens.
     local_url: str
     # Empty when no agent is the default one.
     card_url: str
@@ -80,24 +97,29 @@ def serve(
     on_ready: Callable[[ServeInfo], None],
     on_waiting: Callable[[], None] = lambda: None,
     first_tenant: str = "",
+    listens: bool = True,
+    watcher: Watcher | None = None,
 ) -> int:
     """Returns the exit code. Raises ConfigError and StoreError before it listens. A relay that has
     no tenant gets the `first_tenant`, unless that is empty.
 
     `load` reads the settings again for a reload. The server calls `on_waiting` when it must stop
-    while turns are still running.
+    while turns are still running. A gateway that does not listen is reached through its relay
+    alone.
     """
-    _configure_logs(settings, secrets_in(settings))
-    return uvloop.run(_serve(settings, load, on_ready, on_waiting, first_tenant))
+    stream = None if watcher is None else watcher.log
+    _configure_logs(settings, secrets_in(settings), stream)
+    return uvloop.run(_serve(settings, load, on_ready, on_waiting, first_tenant, listens, watcher))
 
 
-def _configure_logs(settings: Settings, secrets: Iterable[str]) -> None:
+def _configure_logs(settings: Settings, secrets: Iterable[str], stream: TextIO | None) -> None:
     server = settings.server
     logs.configure(
         level=server.log_level,
         form=server.log_format,
         secrets=secrets,
         requests=server.log_requests,
+        stream=stream,
     )
 
 
@@ -107,13 +129,17 @@ async def _serve(
     on_ready: Callable[[ServeInfo], None],
     on_waiting: Callable[[], None],
     first_tenant: str,
+    listens: bool,
+    watcher: Watcher | None,
 ) -> int:
     early_hangup = asyncio.Event()
     hear_hangups_early(early_hangup.set)
-    sock = listen(settings.server.host, settings.server.port)
+    exit_code = 0
+    socks = [listen(settings.server.host, settings.server.port)] if listens else []
     try:
-        local_url = _local_url(settings, sock)
-        base_url = settings.server.public_url.rstrip("/") or local_url
+        local_url = _local_url(settings, socks[0]) if socks else ""
+        own_url = local_url or _relayed_url(settings)
+        base_url = settings.server.public_url.rstrip("/") or own_url
         gateway = build(settings, base_url=base_url, local_url=local_url)
         await gateway.open()
         background = BackgroundTasks("reload")
@@ -155,12 +181,13 @@ async def _serve(
 
                 def apply(settings: Settings) -> None:
                     # The directory hides the secrets of agents, for as long as they run.
-                    _configure_logs(settings, secrets_in(replace(settings, agents={})))
+                    stream = None if watcher is None else watcher.log
+                    _configure_logs(settings, secrets_in(replace(settings, agents={})), stream)
                     shared.max_header_bytes = settings.server.max_header_bytes
                     shared.body_timeout_s = settings.server.body_timeout_s
                     listener.drain_s = settings.server.drain_s
 
-                reload = Reload(gateway, load, local_url=local_url, on_apply=apply)
+                reload = Reload(gateway, load, local_url=own_url, on_apply=apply)
                 commands.add("reload", lambda _: reload())
                 routing_commands.add_to(commands, gateway.routing.routing)
                 relay_commands.add_to(commands, gateway.relaying)
@@ -169,14 +196,26 @@ async def _serve(
                 commands.add("nodes", partial(_tell_node, this_gateway(SystemClock().now_ms())))
                 await channel.open()
                 _tune_garbage_collection()
-                await listener.serve(sockets=[sock])
+
+                async def watch(watcher: Watcher) -> None:
+                    nonlocal exit_code
+                    while not exit_code:
+                        await SystemClock().sleep(_WATCH_S)
+                        status = gateway.relaying.status
+                        exit_code = 0 if status is None else watcher.show(status)
+                    listener.should_exit = True
+
+                if watcher is not None:
+                    background.spawn(watch(watcher), name="show the relay")
+                await listener.serve(sockets=socks)
         finally:
             await channel.close()
             await background.close()
             await gateway.close()
     finally:
-        sock.close()
-    return 0
+        for sock in socks:
+            sock.close()
+    return exit_code
 
 
 async def _reload(reload: Reload) -> None:
@@ -187,6 +226,12 @@ async def _reload(reload: Reload) -> None:
 
 async def _tell_node(itself: NodeInfo, _: dict[str, Any]) -> NodeInfo:
     return itself
+
+
+def _relayed_url(settings: Settings) -> str:
+    """What stands for the address of a gateway that does not listen: that of its first agent."""
+    assert settings.relay is not None
+    return settings.relay.base_url + path_of(next(iter(settings.relay.handles(""))))
 
 
 def _local_url(settings: Settings, sock: socket.socket) -> str:
@@ -207,7 +252,7 @@ def _info(gateway: Gateway, base_url: str, local_url: str) -> ServeInfo:
         url=base_url,
         local_url=local_url,
         card_url=base_url + default.card_paths[0] if default is not None else "",
-        try_url=local_url + tried.jsonrpc_path if tried is not None else "",
+        try_url=local_url + tried.jsonrpc_path if tried is not None and local_url else "",
         data=", ".join(map(place_of, settings.stores())) or "none",
         agents=[
             (handle, endpoint.card.name, base_url + endpoint.jsonrpc_path)

@@ -7,6 +7,7 @@ import typer
 
 from trunkline.cli import (
     agent,
+    attach,
     audit,
     calls,
     config,
@@ -44,6 +45,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 command(app, "serve", panel=RUNNING)(serve.serve)
+command(app, "attach", panel=RUNNING)(attach.attach)
 app.add_typer(agent.app, name="agent", rich_help_panel=RUNNING)
 app.add_typer(relay.app, name="relay", rich_help_panel=RUNNING)
 command(app, "send", panel=CALLING)(send.send)

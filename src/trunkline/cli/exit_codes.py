@@ -41,6 +41,7 @@ class Exit(IntEnum):
     DAMAGED = 13, "`db check` found damage in a store"
     TOO_LARGE = 14, "the answer is larger than the limit; the task continues"
     NOT_RUNNING = 15, "no gateway is running on this store"
+    REPLACED = 16, "another gateway has attached the agent since"
     TIMEOUT = 124, "a time limit was reached; the task continues"
     INTERRUPTED = 130, "interrupted with Ctrl+C; the task continues"
     PIPE_CLOSED = 141, "the reader of the output is gone"

@@ -111,6 +111,20 @@ Database = Annotated[
     ),
 ]
 
+# Flags of commands that start a gateway.
+Host = Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")]
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"] | None,
+    typer.Option(help="Minimum level of log messages.", show_default="info"),
+]
+LogFormat = Annotated[
+    Literal["auto", "human", "json"] | None,
+    typer.Option(
+        help="Log format; auto is human on a terminal and json elsewhere.", show_default="auto"
+    ),
+]
+port_number = whole(0, 65_535)
+
 # Flags of commands that call agents.
 TargetArgument = Annotated[
     str,

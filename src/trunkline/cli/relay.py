@@ -211,14 +211,13 @@ def _how_to_use(started: "ServeInfo", tenant: str, words: Sequence[str]) -> list
     first = started.first_tenant
     if first is None:
         return ["New tokens, for a gateway and for a caller:", f"  {for_host}", f"  {for_client}"]
+    attach = [program(), "attach", "--relay", started.url, "--tenant", tenant]
+    attach += ["--agent", FIRST_AGENT]
     send = [program(), "send", url, "hello", "--token", first.client_token]
     return [
-        "Attach an agent, with this table in the configuration of its gateway:",
-        "  [relay]",
-        f'  url = "{started.attach_url}"',
-        f'  tenant = "{tenant}"',
-        f'  agent_id = "{FIRST_AGENT}"',
-        f'  token = "{first.host_token}"',
+        "Attach an agent: the demo agent, or yours with FILE.py at the end:",
+        f"  export TRUNKLINE_RELAY_TOKEN={first.host_token}",
+        f"  {shlex.join(attach)}",
         "",
         "Call it:",
         f"  {shlex.join(send)}",

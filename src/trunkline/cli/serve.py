@@ -3,11 +3,20 @@
 import shlex
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from trunkline.cli.options import ConfigFlags, Database, DataFolder, store_overrides, whole
+from trunkline.cli.options import (
+    ConfigFlags,
+    Database,
+    DataFolder,
+    Host,
+    LogFormat,
+    LogLevel,
+    port_number,
+    store_overrides,
+)
 from trunkline.cli.output import has_colours, json_line, program
 from trunkline.model.errors import ConfigError
 
@@ -46,13 +55,11 @@ def serve(
     ] = None,
     *,
     files: ConfigFlags,
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
-    ] = None,
+    host: Host = None,
     port: Annotated[
         int | None,
         typer.Option(
-            parser=whole(0, 65_535),
+            parser=port_number,
             metavar="PORT",
             help="Port to listen on; 0 chooses a free port.",
             show_default="8642",
@@ -66,16 +73,8 @@ def serve(
     ] = False,
     data: DataFolder = None,
     db: Database = None,
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"] | None,
-        typer.Option(help="Minimum level of log messages.", show_default="info"),
-    ] = None,
-    log_format: Annotated[
-        Literal["auto", "human", "json"] | None,
-        typer.Option(
-            help="Log format; auto is human on a terminal and json elsewhere.", show_default="auto"
-        ),
-    ] = None,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
 ) -> int:
     """Start the gateway.
 
@@ -88,7 +87,6 @@ def serve(
     """
     from trunkline.settings import from_document
     from trunkline.settings.environment import literal
-    from trunkline.settings.stores import database_path, make_private_dir, own_folder
 
     server = {"host": host, "port": port, "log_level": log_level, "log_format": log_format}
     overrides: dict[str, Any] = {
@@ -115,10 +113,7 @@ def serve(
         )
     if warning := settings.access_warning():
         notes = (*notes, warning)
-    for kept in settings.stores():
-        if kept.kind != "memory":
-            is_folder = kept.kind == "json-file"
-            make_private_dir(database_path(kept) if is_folder else own_folder(kept))
+    prepare_folders(settings)
     # Imported here because it loads the whole gateway, which no other command needs.
     from trunkline.app.serve import serve as serve_gateway
 
@@ -128,6 +123,16 @@ def serve(
         on_ready=lambda started: announce(started, settings, notes=notes),
         on_waiting=lambda: print_draining(settings.server.drain_s),
     )
+
+
+def prepare_folders(settings: "Settings") -> None:
+    """Make the folders of the stores, which only their owner may read. Raises ConfigError."""
+    from trunkline.settings.stores import database_path, make_private_dir, own_folder
+
+    for kept in settings.stores():
+        if kept.kind != "memory":
+            is_folder = kept.kind == "json-file"
+            make_private_dir(database_path(kept) if is_folder else own_folder(kept))
 
 
 def announce(

@@ -27,7 +27,7 @@ from trunkline.relay.relayed_callers import RelayedCallers
 from trunkline.relay.v1_attachment import V1Attachment
 from trunkline.relay.v1_host import V1Host, V1HostSettings
 
-_log: Final = logging.getLogger("trunkline.relay")
+_log: Final = logging.getLogger("trunkline.relay.host")
 
 _TICK_S: Final = 1.0
 _DRAIN_TICK_S: Final = 0.1

@@ -18,7 +18,7 @@ from trunkline.relay.attachment import Attachment
 from trunkline.relay.dialing import Dial, DialFailed
 from trunkline.relay.host_token import HostToken
 
-_log: Final = logging.getLogger("trunkline.relay")
+_log: Final = logging.getLogger("trunkline.relay.host")
 
 # How often a host whose token was refused looks whether it has another one.
 TOKEN_CHECK_S: Final = 5.0

@@ -287,7 +287,7 @@ def test_the_first_start_shows_tokens() -> None:
     first = FirstTenant(host_token="host-token", client_token="client-token")
     words = ["--data", "/data folder"]
     text = screen(relay_info(first_tenant=first), tenant="personal", words=words)
-    assert 'token = "host-token"' in text
+    assert "export TRUNKLINE_RELAY_TOKEN=host-token" in text
     url = "http://127.0.0.1:8642/t/personal/a2a/helper"
     assert f"send {url} hello --token client-token" in text
     assert "relay token --data '/data folder' --tenant personal --agent helper" in text
