@@ -41,7 +41,7 @@ backend = {{ kind = "scripted" }}
 class Relayed:
     """The agent as its callers have it; `url` is that of the relay."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, host: str = HOST) -> None:
         self._stack = ExitStack()
         (folder / "relay").mkdir()
         (folder / "host").mkdir()
@@ -49,7 +49,7 @@ class Relayed:
         self.relay.start()
         port = self.relay.port
         self.host: Gateway = self._stack.enter_context(
-            gateway(folder / "host", HOST.format(port=port))
+            gateway(folder / "host", host.format(port=port))
         )
         self.host.start()
 

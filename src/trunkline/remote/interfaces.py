@@ -10,7 +10,7 @@ from trunkline.protocol.client_requests import Binding
 from trunkline.protocol.versions import Version
 from trunkline.remote.errors import BadPeerAnswer, InvalidTarget, RemoteError, TransportUnsupported
 from trunkline.remote.http.guard import Guard
-from trunkline.remote.http.request import origin_of
+from trunkline.remote.http.request import Origin, origin_of
 from trunkline.remote.target import Target
 
 _BINDINGS: dict[str, Binding] = {"JSONRPC": "JSONRPC", "HTTP+JSON": "HTTP+JSON"}
@@ -26,6 +26,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     tenant: str = ""
     # Its origin is configured, so headers and credentials of the target go there.
     is_trusted: bool = True
+
+    @property
+    def origin(self) -> Origin:
+        return origin_of(self.url)
 
 
 def guard_of(target: Target) -> Guard:

@@ -1,14 +1,15 @@
 """`PeerClient`: the connections, card, credentials and circuit that all calls of a peer share."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
 from trunkline.model.calls import Operation
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse
+from trunkline.model.values import Task
 from trunkline.ports.call_path import CALL_PATH
 from trunkline.ports.clock import Clock
 from trunkline.protocol import call_chain, card_reading, client_responses
@@ -24,15 +25,24 @@ from trunkline.remote.errors import (
     PeerRefused,
     PeerTimeout,
     PeerUnreachable,
+    RemoteError,
 )
 from trunkline.remote.http import SSE, Answer, HttpClient, Network, Response
-from trunkline.remote.http.request import Request, build_request, origin_of
+from trunkline.remote.http.request import Origin, Request, build_request
 from trunkline.remote.interfaces import Endpoint, endpoints_of, guard_of
+from trunkline.remote.other_origins import (
+    failure_of,
+    is_certainly_unsent,
+    may_go_elsewhere,
+    task_of,
+)
 from trunkline.remote.responses import ResponseReader
 from trunkline.remote.retries import CircuitBreaker, Retrier, call_timeout
 from trunkline.remote.target import Limits, Target
 
 T = TypeVar("T")
+# The tasks whose origin is remembered, where an agent has more than one.
+MAX_HOMES: Final = 1000
 # One attempt at one endpoint.
 Attempt: TypeAlias = Callable[[Endpoint], Awaitable[T]]
 # Reads the result from its JSON, as the binding and version of the peer have it.
@@ -82,7 +92,12 @@ class PeerClient:
         self._last_id = 0
         # The endpoint that worked last is tried first.
         self._good: Endpoint | None = None
-        self._endpoints: tuple[AgentCard | None, tuple[Endpoint, ...]] = None, ()
+        # The endpoints of this card, and whether they are at more than one origin.
+        self._card: AgentCard | None = None
+        self._endpoints: tuple[Endpoint, ...] = ()
+        self._has_origins = False
+        # Where tasks began.
+        self._homes: dict[str, Origin] = {}
 
     async def close(self) -> None:
         await self._http.close()
@@ -135,14 +150,18 @@ class PeerClient:
             answer = await self._http.fetch(request, limits, max_bytes=limits.max_body_bytes)
             return endpoint, self.reader.payload(endpoint, answer, id)
 
+        work = partial(self._over_endpoints, once, task_of(value), options.is_repeatable)
         with call_timeout(limits.call_s):
             endpoint, payload = await self._retrier.make(
-                partial(self._over_endpoints, once), limits, is_repeatable=options.is_repeatable
+                work, limits, is_repeatable=options.is_repeatable
             )
         try:
-            return read(ANSWERS[endpoint.binding, endpoint.version], payload)
+            result = read(ANSWERS[endpoint.binding, endpoint.version], payload)
         except InvalidAgentResponse as error:
             raise self.reader.bad(error) from None
+        if isinstance(result, Task):
+            self.note_home(result.id, endpoint)
+        return result
 
     async def open_stream(
         self,
@@ -171,7 +190,7 @@ class PeerClient:
             return stream
 
         return await self._retrier.make(
-            partial(self._over_endpoints, once),
+            partial(self._over_endpoints, once, task_of(value), options.is_repeatable),
             options.limits,
             is_repeatable=options.is_repeatable,
             is_probe=is_probe,
@@ -203,36 +222,63 @@ class PeerClient:
             headers = {**headers, call_chain.HEADER: call_chain.encode(chain)}
         return build_request(call.method, endpoint.url + call.path, headers, call.body), id
 
-    async def _over_endpoints(self, once: Attempt[T], limits: Limits) -> T:
-        """The result of the first endpoint that can be reached."""
-        known = self._cards.good_for_calls() or await self._card_for_call(limits)
-        # Worked out once per card.
-        if self._endpoints[0] is not known.card:
-            self._endpoints = known.card, endpoints_of(known.card, self.target)
-        found, good = self._endpoints[1], self._good
-        if good is not None and good is not found[0] and good in found:
-            found = (good, *(endpoint for endpoint in found if endpoint != good))
+    async def _over_endpoints(
+        self, once: Attempt[T], task_id: str, is_repeatable: bool, limits: Limits
+    ) -> T:
+        """The result of the first endpoint that can be reached. Another origin is asked only if the
+        one before certainly did not get the request, or may get it twice."""
+        failed: dict[Origin, RemoteError] = {}
+        found = await self._endpoints_for(task_id, limits)
         for endpoint in found:
+            if failed and endpoint.origin in failed:
+                continue
             try:
                 if self._authorization.needs_token and endpoint.is_trusted:
                     result = await self._with_token(partial(once, endpoint))
                 else:
                     result = await once(endpoint)
-            except AddressRefused:
-                if endpoint is found[-1]:
-                    raise
-            except (PeerUnreachable, PeerTimeout) as error:
-                if not error.is_unsent or endpoint is found[-1]:
-                    raise
+            except (AddressRefused, PeerUnreachable, PeerTimeout) as error:
+                failed[endpoint.origin] = error
+                if not may_go_elsewhere(error, is_repeatable=is_repeatable):
+                    break
             except PeerRefused as error:
+                if any(not is_certainly_unsent(each) for each in failed.values()):
+                    # It says nothing about what became of the request at the first origin.
+                    break
                 is_withheld = not endpoint.is_trusted and self.target.has_secrets
                 if is_withheld and error.status in (401, 403):
-                    raise _without_credentials(error, endpoint) from None
+                    raise _without_credentials(error, endpoint, [*failed.values()]) from None
                 raise
             else:
                 self._good = endpoint
                 return result
-        raise AssertionError("a card without an endpoint is refused before")
+        failure = failure_of([*failed.values()])
+        if len(found) < len(self._endpoints):
+            # Other requests may go to another origin, so it says nothing about the circuit.
+            failure.is_noted = True
+        raise failure
+
+    async def _endpoints_for(self, task_id: str, limits: Limits) -> Sequence[Endpoint]:
+        """The endpoints for a request, the best first. The task of a request is at the origin where
+        it began: another one may know the same caller by another name."""
+        known = self._cards.good_for_calls() or await self._card_for_call(limits)
+        # Worked out once per card.
+        if self._card is not known.card:
+            self._card, self._endpoints = known.card, endpoints_of(known.card, self.target)
+            self._has_origins = len({each.origin for each in self._endpoints}) > 1
+        found, good = self._endpoints, self._good
+        if good is not None and good is not found[0] and good in found:
+            found = (good, *(endpoint for endpoint in found if endpoint != good))
+        home = self._homes.get(task_id)
+        return found if home is None else [each for each in found if each.origin == home] or found
+
+    def note_home(self, task_id: str, endpoint: Endpoint) -> None:
+        """The task began at this endpoint."""
+        if not self._has_origins or not task_id or task_id in self._homes:
+            return
+        self._homes[task_id] = endpoint.origin
+        if len(self._homes) > MAX_HOMES:
+            del self._homes[next(iter(self._homes))]
 
     async def _with_token(self, once: Callable[[], Awaitable[T]]) -> T:
         token = await self._authorization.token()
@@ -247,12 +293,14 @@ class PeerClient:
             return await once()
 
 
-def _without_credentials(error: PeerRefused, endpoint: Endpoint) -> PeerRefused:
-    origin = origin_of(endpoint.url)
+def _without_credentials(
+    error: PeerRefused, endpoint: Endpoint, before: Sequence[RemoteError]
+) -> PeerRefused:
+    tried = "".join(f"{each.message}, and at the next address: " for each in before)
     return PeerRefused(
-        f"{error.message}. Headers and credentials of the target were not sent to {origin}, "
-        "which only its card names: call the agent by that address, or add it to "
-        "trusted_origins of the target",
+        f"{tried}{error.message}. Headers and credentials of the target were not sent to "
+        f"{endpoint.origin}, which only its card names: call the agent by that address, or add it "
+        "to trusted_origins of the target",
         code=error.code,
         reason="CREDENTIALS_WITHHELD",
         data=error.data,

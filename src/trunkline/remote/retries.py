@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from copy import copy
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
@@ -71,6 +72,17 @@ def retry_after_s(header: str | None, now_ms: int) -> float | None:
     return max(0.0, at - now_ms / 1000)
 
 
+def _is_without_effect(error: RemoteError) -> bool:
+    return error.is_unsent or (isinstance(error, PeerRefused) and error.status == 429)
+
+
+def _with_earlier_attempt(error: RemoteError) -> RemoteError:
+    """The last attempt did not reach the peer, but an earlier one may have."""
+    again = copy(error).with_traceback(None)
+    again.is_unsent = False
+    return again
+
+
 class CircuitBreaker:
     """Closed; open after `failures` in a row; half open for one probe after `open_s`.
 
@@ -134,6 +146,7 @@ class Retrier:
         A probe finds out whether the peer is back, so it ignores an open circuit.
         """
         attempt = 0
+        may_have_arrived = False
         while True:
             try:
                 if not is_probe:
@@ -143,7 +156,10 @@ class Retrier:
                 self._note(error)
                 attempt += 1
                 if attempt >= limits.attempts or not may_retry(error, is_repeatable=is_repeatable):
+                    if error.is_unsent and may_have_arrived:
+                        raise _with_earlier_attempt(error) from None
                     raise
+                may_have_arrived = may_have_arrived or not _is_without_effect(error)
                 wait_s = error.retry_after_s
             except BaseException:
                 self._breaker.abandoned()

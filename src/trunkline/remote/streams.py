@@ -300,6 +300,7 @@ class ResumingStream:
             opened_at = clock()
             if response.media_type != SSE:
                 item = self._single(stream, await self._client.body(stream, limits))
+                self._client.note_home(seen.task_id, stream.endpoint)
                 self._is_bare = is_subscribe
                 yield () if item is None else (item,)
                 return
@@ -319,6 +320,7 @@ class ResumingStream:
             while chunk := begun or await response.chunk():
                 begun = b""
                 yield events.read(chunk)
+                self._client.note_home(seen.task_id, stream.endpoint)
                 if seen.is_over:
                     response.end_within(_FAREWELL_S)
             if is_subscribe:

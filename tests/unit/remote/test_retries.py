@@ -122,3 +122,36 @@ def test_half_open_lets_one_probe_through() -> None:
     assert breaker.wait_s(21) == 0, "a probe that told nothing is free again"
     breaker.succeeded()
     assert breaker.wait_s(21) == breaker.wait_s(21) == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "is_unsent"),
+    [
+        (PeerUnreachable("broke off"), False),
+        (refused(503), False),
+        (refused(429), True),
+        (PeerUnreachable("refused", is_unsent=True), True),
+    ],
+    ids=["broken", "answered", "not let in", "not reached"],
+)
+async def test_a_last_attempt_that_reached_nothing_does_not_speak_for_the_first(
+    first: RemoteError, is_unsent: bool
+) -> None:
+    errors = [first, PeerUnreachable("refused", is_unsent=True)]
+
+    async def work(limits: Limits) -> None:
+        raise errors.pop(0)
+
+    clock = Hasty()
+    attempts = Retrier(CircuitBreaker(failures=9), clock, lambda: 0.0)
+    with pytest.raises(PeerUnreachable) as error:
+        await attempts.make(work, Limits(attempts=2), is_repeatable=True)
+    assert errors == []
+    assert error.value.is_unsent is is_unsent
+
+
+class Hasty(FakeClock):
+    """Makes no pauses."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(0)

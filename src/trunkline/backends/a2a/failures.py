@@ -38,7 +38,8 @@ _NOT_UNDERSTOOD = frozenset({"CONTENT_TYPE_NOT_SUPPORTED", "INVALID_PARAMS", "IN
 def is_unsent(error: RemoteError) -> bool:
     """Whether the message surely did not arrive."""
     if isinstance(error, PeerUnreachable):
-        return error.is_unsent or error.reason == "CIRCUIT_OPEN"
+        # Also where the circuit is open, unless an earlier attempt may have arrived.
+        return error.is_unsent
     if isinstance(error, PeerTimeout):
         return error.is_unsent
     if isinstance(error, AddressRefused):

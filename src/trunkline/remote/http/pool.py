@@ -100,7 +100,9 @@ class Pool:
             connection.abort()
             raise closed_by_us()
         if connection.is_lost:
-            raise broken_off()
+            lost = broken_off()
+            lost.is_unsent = True
+            raise lost
         return connection
 
     def opened(self, connection: Connection) -> None:

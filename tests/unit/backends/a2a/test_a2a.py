@@ -208,7 +208,7 @@ def test_extensions_are_passed_on() -> None:
 
 def test_what_is_worth_another_attempt() -> None:
     assert failures.is_unsent(PeerUnreachable("no", is_unsent=True))
-    assert failures.is_unsent(PeerUnreachable("left alone", reason="CIRCUIT_OPEN"))
+    assert failures.is_unsent(PeerUnreachable("left alone", reason="CIRCUIT_OPEN", is_unsent=True))
     assert failures.is_unsent(PeerRefused("starting", status=503))
     assert failures.is_unsent(PeerRefused("busy", status=429))
     assert not failures.is_unsent(PeerRefused("passed on", status=502))
