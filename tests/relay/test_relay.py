@@ -9,11 +9,14 @@ from tests.bindings.asgi import Response
 from tests.relay.apps import Scripted, Told
 from tests.relay.world import AGENT, Get, RelayWorld, newest, open_relay
 
+from trunkline.model.errors import Unavailable
 from trunkline.model.principal import Grant, Principal
 from trunkline.ports.authenticator import Headers
+from trunkline.ports.websocket import WebSocketClosed
 from trunkline.protocol.relay.callers import Caller
+from trunkline.protocol.relay.close_codes import NOT_AUTHENTICATED
 from trunkline.protocol.relay.events import Cancelled, Piece
-from trunkline.protocol.relay.frames import Limits
+from trunkline.protocol.relay.frames import Hello, Limits, encode
 from trunkline.protocol.relay.session import SessionSettings
 from trunkline.relay.host import HostState
 from trunkline.relay.policies import AgentPolicies, AgentPolicy
@@ -497,6 +500,56 @@ async def test_the_relay_takes_no_more_sessions_than_it_may() -> None:
         second = await world.attach(Told(), agents={"acme/other": "me/other"})
         assert second.state is HostState.CONNECTING
         assert "as many hosts" in second.trouble
+
+
+async def test_one_tenant_keeps_no_other_one_out() -> None:
+    async with open_relay(RelaySettings(max_sessions_of_one=1)) as world:
+        hosts = {"one": "acme", "two": "acme", "three": "other"}
+        for name, tenant in hosts.items():
+            world.principals[name] = Principal(
+                id=f"host:{tenant}:{name}", roles=(f"attach:{tenant}/{name}",)
+            )
+        states = []
+        for name, tenant in hosts.items():
+            agents = {f"{tenant}/{name}": "me/helper"}
+            host = await world.attach(Told(), token=name, agents=agents)
+            states.append(host.state)
+        assert states == ["attached", "connecting", "attached"]
+        # The same host, with a new connection of its session.
+        world.wire.cut()
+        await world.clock.advance(3)
+        assert world.hosts[0].state is HostState.ATTACHED
+
+
+async def test_a_credential_that_ends_before_the_hello_opens_no_session(world: RelayWorld) -> None:
+    socket = await world.wire.dial("wss://relay.example/agent", "host-token")
+    await settle()
+    del world.principals["host-token"]
+    # Whoever listens for revocations has no session to end yet.
+    world.relay.recheck()
+    await socket.send(encode(Hello(limits=Limits())))
+    with pytest.raises(WebSocketClosed) as closed:
+        await socket.receive()
+    assert closed.value.code == NOT_AUTHENTICATED
+    assert world.relay.sessions == 0
+
+
+async def test_a_host_comes_again_if_its_credential_cannot_be_checked(world: RelayWorld) -> None:
+    identify = world.identify
+    checks = 0
+
+    async def failing(headers: Headers, address: str) -> Principal | None:
+        nonlocal checks
+        checks += 1
+        if checks == 2:
+            raise Unavailable("The store is away", retry_after_s=5)
+        return await identify(headers, address)
+
+    world.admission._identify = failing
+    host = await world.attach(Told())
+    states = [host.state]
+    await world.clock.advance(2)
+    assert [*states, host.state] == [HostState.CONNECTING, HostState.ATTACHED]
 
 
 async def test_a_body_that_is_too_large_stays_at_the_relay() -> None:

@@ -8,11 +8,15 @@ import pytest
 from msgspec.structs import replace
 from tests.bindings.asgi import Http
 from tests.bindings.clients import Client
+from tests.hub.audit_world import rows_of
 from tests.relay.gateways import RelayedWorld, open_relayed_world, relay_settings
 from tests.relay.tenants_world import SECRETS, TENANTS, client_claims, host_claims, signed
 
+from trunkline.app import relay_commands
 from trunkline.protocol.relay.close_codes import NOT_AUTHENTICATED
 from trunkline.relay.host import HostState
+from trunkline.server.operator_channel import OperatorCommands
+from trunkline.settings.hub import HubSettings
 from trunkline.settings.relay_server import RelayServerSettings
 from trunkline.testing import FakeClock, settle
 
@@ -31,9 +35,14 @@ def host_token(tenant: str = "acme", **changes: Any) -> str:
 
 @asynccontextmanager
 async def open_tenants(
-    monkeypatch: pytest.MonkeyPatch, *, token: str = "", **options: Any
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    token: str = "",
+    hub: HubSettings | None = None,
+    **options: Any,
 ) -> AsyncIterator[RelayedWorld]:
-    at_relay = replace(relay_settings(), relay_server=RelayServerSettings(tenants=TENANTS))
+    relay = RelayServerSettings(tenants=TENANTS)
+    at_relay = replace(relay_settings(), relay_server=relay, hub=hub)
     token = token or host_token()
     async with open_relayed_world(monkeypatch, at_relay=at_relay, token=token, **options) as world:
         yield world
@@ -116,3 +125,26 @@ async def test_a_session_ends_with_its_token(monkeypatch: pytest.MonkeyPatch) ->
         closed = world.wire.ends[-1].closed
         assert closed is not None
         assert closed.code == NOT_AUTHENTICATED
+
+
+async def test_commands_are_in_the_audit_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_tenants(monkeypatch, hub=HubSettings()) as world:
+        commands = OperatorCommands()
+        relay_commands.add_to(commands, world.relay.relaying)
+        made = await commands.run("relay.tenant.add", {"name": "new"})
+        await commands.run("relay.deny", {"what": "sub", "name": "alice", "tenant": "acme"})
+        [agent] = (await commands.run("relay.agents", {}))["items"]
+        assert (agent.agent, agent.host, agent.state) == (
+            "acme/scripted",
+            "host:acme:scripted",
+            "attached",
+        )
+        assert world.relay.hub is not None
+        await world.clock.advance(2)
+        found = await rows_of(world.relay.hub.changes.store)
+        said = [(line.who, line.action, line.subject) for line in found if line.kind == "change"]
+        assert said == [
+            ("@operator", "relay.tenant.add", "tenant new"),
+            ("@operator", "relay.deny", "denial acme sub:alice"),
+        ]
+        assert made.secret not in str(found)

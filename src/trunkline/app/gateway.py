@@ -129,6 +129,8 @@ def build(
         authenticators = (*hub.authenticators, *authenticators)
         gate = hub.gate
     relaying = Relaying(settings, clock=clock, base_url=base_url, local_url=local_url or base_url)
+    if hub is not None and relaying.tenants is not None:
+        relaying.tenants.changes.note = hub.audit.trail.noted_changes
     routing = GatewayRouting(
         settings, clock=clock, on_audit=log_event if hub is None else hub.audit.agent_call
     )

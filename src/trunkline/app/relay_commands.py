@@ -15,6 +15,7 @@ from trunkline.app.adapters import make_store
 from trunkline.app.relay import Relaying
 from trunkline.app.relay_tenants import TenantParts
 from trunkline.clock import SystemClock
+from trunkline.hub.acting import ON_THE_MACHINE, Acting, acting
 from trunkline.relay.tenant_commands import (
     NameDenial,
     NameTenant,
@@ -70,8 +71,17 @@ def add_to(commands: OperatorCommands, relaying: Relaying) -> None:
     if relaying.tenants is None:
         return
     for name, command in COMMANDS.items():
-        commands.add(name, partial(command, relaying.tenants.commands))
+        commands.add(name, partial(_on_the_machine, name, command, relaying.tenants.commands))
     commands.add(LIST_AGENTS, partial(_list_agents, relaying))
+
+
+async def _on_the_machine(
+    name: str, command: Command, commands: TenantCommands, arguments: dict[str, Any]
+) -> Any:
+    """The command as that of an operator on the machine of the gateway, for the audit of the
+    hub."""
+    acting.set(Acting(ON_THE_MACHINE, action=name))
+    return await command(commands, arguments)
 
 
 async def _list_agents(relaying: Relaying, _: dict[str, Any]) -> Any:

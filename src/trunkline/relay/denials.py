@@ -84,7 +84,7 @@ class Denials:
         body = msgspec.json.encode(_Body(made.created_ms))
         await self._changes.commit(
             Put(key=Key(DENIAL, tenant, made.id), body=body),
-            touched=[Touched(_KIND, "")],
+            touched=[_touched(tenant, made.id)],
             restricts=True,
         )
         return made
@@ -95,7 +95,7 @@ class Denials:
         if await self._changes.store.record(key) is None:
             where = f" in the tenant {tenant}" if tenant else ""
             raise RouteNotFound(f"There is no denial of {key.id[:200]!r}{where}")
-        await self._changes.commit(Delete(key=key), touched=[Touched(_KIND, "")])
+        await self._changes.commit(Delete(key=key), touched=[_touched(tenant, key.id)])
 
     async def _follow(self, _: Sequence[str] | None) -> None:
         """Read all of them: operators change few, and seldom."""
@@ -115,3 +115,8 @@ class Denials:
         self._held = held
         for call in self._on_change:
             call()
+
+
+def _touched(tenant: str, id: str) -> Touched:
+    """For the audit; nodes read all of them."""
+    return Touched(_KIND, f"{tenant} {id}".lstrip())

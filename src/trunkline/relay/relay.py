@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import logging
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
@@ -98,6 +99,8 @@ class LeaseListener(Protocol):
 class RelaySettings(Struct, frozen=True, kw_only=True):
     session: SessionSettings = SessionSettings()
     max_sessions: int = 10_000
+    # Of the hosts of one tenant, or with one key, so that nobody keeps the others out.
+    max_sessions_of_one: int = 2_500
 
 
 class Relay:
@@ -114,6 +117,7 @@ class Relay:
         self._clock = clock
         self._random_bytes = random_bytes
         self._sessions: dict[str, Attached] = {}
+        self._sessions_of: Counter[str] = Counter()
         self._leases = LeaseTable()
         self._listeners: list[LeaseListener] = []
         self._nodes: OtherNodes | None = None
@@ -244,8 +248,9 @@ class Relay:
         finally:
             timer.cancel()
 
-    def session_for(self, principal: Principal, resumed: str) -> Attached:
-        """The session that a host asks to resume, where it has it; else a new one."""
+    def session_for(self, principal: Principal, resumed: str) -> Attached | None:
+        """The session that a host asks to resume, where it has it; else a new one. None where its
+        tenant has as many as one may have."""
         attached = self._sessions.get(resumed)
         # The id is no credential: it resumes nothing for another principal.
         if (
@@ -254,6 +259,10 @@ class Relay:
             and attached.principal.id == principal.id
         ):
             return attached
+        owner = _owner_of(principal)
+        if self._sessions_of[owner] >= self.settings.max_sessions_of_one:
+            return None
+        self._sessions_of[owner] += 1
         session = RelaySession(
             id=self._random_bytes(16).hex(),
             key=self._random_bytes(32),
@@ -282,6 +291,11 @@ class Relay:
         released = self._release(attached)
         if self._sessions.get(session.id) is attached:
             del self._sessions[session.id]
+            # A session never changes hands.
+            owner = _owner_of(attached.principal)
+            self._sessions_of[owner] -= 1
+            if not self._sessions_of[owner]:
+                del self._sessions_of[owner]
         self._tell_released(released)
 
     async def drain(self, *, grace_s: float) -> None:
@@ -538,3 +552,9 @@ def _host(attached: Attached) -> str:
         return ""
     # The name is no credential: it does nothing for another principal.
     return hashlib.sha256(f"{attached.principal.id}\n{name}".encode()).hexdigest()[:32]
+
+
+def _owner_of(principal: Principal) -> str:
+    """The tenant of a host, or the key that it attaches with."""
+    kind, _, rest = principal.id.partition(":")
+    return f"{kind}:{rest.partition(':')[0]}" if kind == "host" else principal.id

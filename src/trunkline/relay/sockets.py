@@ -14,6 +14,7 @@ from trunkline.model.errors import (
 from trunkline.ports.authenticator import Headers
 from trunkline.ports.clock import Clock
 from trunkline.ports.websocket import (
+    TRY_AGAIN_LATER,
     Refusal,
     SocketHandler,
     UpgradeRequest,
@@ -23,7 +24,7 @@ from trunkline.ports.websocket import (
     offers,
 )
 from trunkline.protocol.relay.accepting_session import read_hello
-from trunkline.protocol.relay.close_codes import NOT_AUTHENTICATED, SILENT, Close
+from trunkline.protocol.relay.close_codes import SILENT, Close
 from trunkline.protocol.relay.frames import SUBPROTOCOL, Hello, Violation
 from trunkline.protocol.relay.v1_frames import MAX_FRAME_BYTES
 from trunkline.relay.admission import Admission, credential_of
@@ -99,17 +100,24 @@ class HostSockets:
 
     async def attach(self, socket: Socket, credential: Headers) -> None:
         """Use a connection of a host, of whatever kind, until it is closed."""
-        # Once more, because the check of a WebSocket cannot hand it over.
-        principal = await self._admission.still_admitted(credential)
-        if principal is None or isinstance(principal, Close):
-            await socket.close(NOT_AUTHENTICATED, "the credential does not count any more")
-            return
         hello = await self._hello(socket)
         if isinstance(hello, Close):
             await socket.close(hello.code, hello.reason)
             return
+        # Once more, because the check of a WebSocket cannot hand it over, and the credential may
+        # have been revoked since. From now on the relay has the session, and hears of that.
+        principal = await self._admission.still_admitted(credential)
+        if principal is None:
+            await socket.close(TRY_AGAIN_LATER, "the relay cannot check the credential now")
+            return
+        if isinstance(principal, Close):
+            await socket.close(principal.code, principal.reason)
+            return
         resumed = "" if hello.resume is None else hello.resume.session
         attached = self._relay.session_for(principal, resumed)
+        if attached is None:
+            await socket.close(TRY_AGAIN_LATER, "the tenant has as many hosts as one may have")
+            return
         attached.principal, attached.credential = principal, credential
         now = attached.checked_at = self._clock.monotonic()
         attached.session.connect(hello, now, token_ends_at=self._admission.ends_at(principal))
