@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +12,10 @@ from tests.acceptance.gateway import Gateway, gateway, http_client
 from tests.acceptance.relay_hosts import until
 from tests.relay.v1_agent import CARD, Refuse, Refused, V1Agent, v1_agent
 from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
 # Each test has an agent of its own.
-AGENTS = [f"a{number}" for number in range(60)]
+AGENTS = ["noisy", *(f"a{number}" for number in range(60))]
 CONFIG = """
 [server]
 relay = true
@@ -41,14 +43,15 @@ ALICE, BOB = "alice-has-this-key", "bob-has-another-key"
 class World:
     def __init__(self, relay: Gateway) -> None:
         self.relay = relay
-        self._names = iter(AGENTS)
+        self._names = iter(AGENTS[1:])
         self.name = ""
 
     def new_agent(self) -> None:
         self.name = next(self._names)
 
-    def attach(self, **options: Any) -> Any:
-        return v1_agent(self.relay.port, f"the-token-of-{self.name}-here", **options)
+    def attach(self, *, name: str = "", **options: Any) -> Any:
+        token = f"the-token-of-{name or self.name}-here"
+        return v1_agent(self.relay.port, token, **options)
 
     @property
     def url(self) -> str:
@@ -448,3 +451,71 @@ async def test_grants_hold_for_agents_of_protocol_v1(world: World) -> None:
         answer = await world.rpc("message/send", message(), key="the-reader-may-only-get")
         assert answer["http"] == 403
         assert not agent.requests
+
+
+class Noise:
+    """Frames that agents should not send, and some that they may."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def frame(self) -> str | bytes:
+        chance = self._random
+        frame = json.dumps(
+            {
+                "type": chance.choice(["a2a.response", "a2a.request", "auth", "ping", "x", ""]),
+                "payload": {"id": chance.choice(["1", "x" * 300, ""]), "result": self._value(4)},
+                "token": self._value(1),
+            }
+        )
+        match chance.randrange(6):
+            case 0:
+                return frame[: chance.randrange(len(frame))]
+            case 1:
+                place = chance.randrange(len(frame))
+                return frame[:place] + chance.choice('{}[]",:\x00é9') + frame[place:]
+            case 2:
+                return chance.randbytes(chance.randrange(2000))
+            case 3:
+                return frame + " " * chance.choice([10, 100_000, 1_100_000])
+            case 4:
+                return "[" * chance.randrange(50_000)
+            case _:
+                return frame
+
+    def _value(self, depth: int) -> Any:
+        chance = self._random
+        if depth == 0 or chance.random() < 0.3:
+            return chance.choice([None, 1e308, -1, "", "é\u0000", True, 2**70])
+        if chance.random() < 0.5:
+            return [self._value(depth - 1) for _ in range(chance.randrange(5))]
+        return {str(number): self._value(depth - 1) for number in range(chance.randrange(5))}
+
+
+@pytest.mark.full
+async def test_noise_of_many_agents_costs_no_memory_and_nothing_of_others(world: World) -> None:
+    sizes, sent = [], 0
+
+    async def make_noise(seed: int) -> None:
+        nonlocal sent
+        noise = Noise(seed)
+        while True:
+            try:
+                # All of them have one token, so each replaces another one.
+                async with world.attach(name="noisy") as bad:
+                    for _ in range(50):
+                        await bad.socket.send(noise.frame())
+                        sent += 1
+            except (Refused, ConnectionClosed, OSError):
+                await asyncio.sleep(0.01)
+
+    async with world.attach() as good:
+        noisy = asyncio.gather(*(make_noise(seed) for seed in range(12)))
+        for _ in range(60):
+            assert "result" in await world.rpc("message/send", message())
+            sizes.append(world.relay.resident_bytes())
+            await asyncio.sleep(0.5)
+        noisy.cancel()
+        assert good.close_code is None
+    assert sent > 1000
+    assert max(sizes[30:]) - max(sizes[:30]) < 30_000_000, sizes

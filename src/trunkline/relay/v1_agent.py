@@ -7,11 +7,12 @@ the mailbox and other nodes are the same for agents of both protocols.
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from trunkline.background import BackgroundTasks
 from trunkline.model.card import AgentCard
-from trunkline.model.errors import InvalidParams, TrunklineError
+from trunkline.model.errors import CallerError, TooManyRequests, TrunklineError
 from trunkline.model.principal import Grant, Principal
 from trunkline.ports.clock import Clock
 from trunkline.protocol.cards import etag
@@ -169,20 +170,31 @@ class V1Agent:
             body = await _body(stream)
             if body is None:
                 return
-            try:
-                delivery = deliveries.decode(body, task_id=opened.task)
-                await self._operations.deliver(opened.caller.id, delivery)
-            except InvalidParams as error:
-                text = error.message.encode()
-                session.answer(opened.stream, status=400, headers=[], data=text, is_last=True)
-            except TrunklineError as error:
-                stream.cancel("refused", error.message)
-            else:
+            status, text = await self._taken(opened, body)
+            if stream.end is not None:
+                # The relay has not waited, and delivers the message again.
+                return
+            if status == HTTPStatus.NO_CONTENT:
                 session.accept(opened.stream)
-                session.answer(opened.stream, status=204, headers=[], data=b"", is_last=True)
+            session.answer(
+                opened.stream, status=status, headers=[], data=text.encode(), is_last=True
+            )
             self._carrier.flush()
         finally:
             stream.close()
+
+    async def _taken(self, opened: Opened, body: bytes) -> tuple[int, str]:
+        """The status of the answer to a delivery, and its text."""
+        try:
+            delivery = deliveries.decode(body, task_id=opened.task)
+            await self._operations.deliver(opened.caller.id, delivery)
+        except CallerError as error:
+            is_temporary = isinstance(error, TooManyRequests)
+            status = HTTPStatus.SERVICE_UNAVAILABLE if is_temporary else HTTPStatus.BAD_REQUEST
+            return status, error.message
+        except TrunklineError as error:
+            return HTTPStatus.SERVICE_UNAVAILABLE, error.message
+        return HTTPStatus.NO_CONTENT, ""
 
 
 async def _body(stream: OpenStream) -> bytes | None:

@@ -29,6 +29,7 @@ from trunkline.model.errors import (
     TaskNotFound,
     TooManyRequests,
     TrunklineError,
+    Unavailable,
     UnsupportedOperation,
 )
 from trunkline.model.events import Entry, TaskSubmitted
@@ -63,8 +64,9 @@ POLL_S: Final = 2.0
 FOLLOWED_S: Final = 600.0
 # The streams of an agent that ask for their tasks.
 MAX_FOLLOWED: Final = 64
-# Nobody waits for the answer to a message from the mailbox, so the agent may take longer for it.
-DELIVERY_S: Final = 120.0
+# Nobody waits for the answer to a message from the mailbox, so the agent may take longer. The
+# relay gives an agent a minute to accept a delivery.
+DELIVERY_S: Final = 50.0
 _RETRY_AFTER_S: Final = 5
 _MAX_UNREAD_ITEMS: Final = 1000
 # What ends a task from the mailbox. Any other error is one of the moment.
@@ -98,6 +100,8 @@ class V1Operations:
         self._clock = clock
         self._answers = ANSWERS["JSONRPC", version]
         self._followed = 0
+        # The tasks of deliveries that the agent has not answered.
+        self._delivered_now: set[str] = set()
 
     @property
     def large_values(self) -> LargeValues:
@@ -187,18 +191,22 @@ class V1Operations:
         """Have the agent answer a message from the mailbox, and keep what became of it under the id
         that its caller knows. Raises TrunklineError if it can be tried again later: the agent has
         the message again then, because the protocol does not say whether it got it."""
+        if delivery.task_id in self._delivered_now:
+            raise Unavailable("The agent has the message already", retry_after_s=_RETRY_AFTER_S)
+        self._delivered_now.add(delivery.task_id)
         try:
-            await self._tasks.find(owner, delivery.task_id)
-        except TaskNotFound:
-            pass
-        else:
-            return
+            if not await self._tasks.has(owner, delivery.task_id):
+                await self._take(owner, delivery)
+        finally:
+            self._delivered_now.discard(delivery.task_id)
+
+    async def _take(self, owner: str, delivery: Delivery) -> None:
         given = delivery.task
         known = V1Task(
             id=given.id, owner=owner, context_id=given.context_id, agent_id="", agent_context=""
         )
         try:
-            answer = await self._delivered(owner, delivery)
+            answer = await self._answer_to(owner, delivery)
             if isinstance(answer, Task):
                 known = replace(known, agent_id=answer.id)
             known = replace(known, agent_context=answer.context_id or given.context_id)
@@ -209,7 +217,7 @@ class V1Operations:
             task = v1_answers.failed(given, refused.message or "The agent has failed")
         await self._tasks.keep(replace(known, task=Raw(_encode(task))))
 
-    async def _delivered(self, owner: str, delivery: Delivery) -> Task | Message:
+    async def _answer_to(self, owner: str, delivery: Delivery) -> Task | Message:
         event, message = delivery.first_entry.event, delivery.task.history[0]
         context = await self._tasks.context_of(owner, delivery.context_id)
         request = SendMessageRequest(

@@ -77,6 +77,13 @@ class V1Tasks:
             raise TaskNotFound(id)
         return task
 
+    async def has(self, owner: str, id: str) -> bool:
+        try:
+            await self.find(owner, id)
+        except TaskNotFound:
+            return False
+        return True
+
     async def all_of(self, owner: str) -> list[V1Task]:
         records = await self._store.records(TASK, scope=self._agent, tag=owner, limit=_MAX_LISTED)
         return [_task(record.body) for record in records]
