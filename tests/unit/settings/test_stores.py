@@ -159,3 +159,38 @@ def test_a_lease_that_is_too_short_is_refused_with_the_least() -> None:
     assert (problem.key, problem.value) == ("cluster.lease_s", "12.0")
     assert "Set lease_s above 12" in problem.remedy
     assert only(cluster={"beat_s": 0}).key == "cluster.beat_s"
+
+
+ON_POSTGRES = {
+    "store": {"kind": "postgres", "url": "postgresql://db/trunkline"},
+    "auth": {"keys": {"me": {"key": KEY}}},
+    "server": {"host": "0.0.0.0", "relay": True},
+}
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "[::]"])
+def test_relays_on_one_database_need_an_address_for_each_other(host: str) -> None:
+    server = {"host": host, "relay": True}
+    found = only(**(ON_POSTGRES | {"server": server}))
+    assert found.path == ("cluster", "node_url")
+    assert "http://10.0.0.11:8642" in found.remedy
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"cluster": {"node_url": "http://10.0.0.11:8642"}},
+        {"server": {"host": "10.0.0.11", "relay": True}},
+        {"server": {"host": "127.0.0.1", "relay": True}},
+        {"server": {"host": "0.0.0.0"}, "agents": {"me/a": agent()}},
+        {"store": {"kind": "memory"}},
+    ],
+)
+def test_others_and_those_that_have_one_do_not(more: dict[str, Any]) -> None:
+    assert made(**(ON_POSTGRES | more)).server.host
+
+
+@pytest.mark.parametrize("url", ["10.0.0.11:8642", "ws://10.0.0.11", "http://a b", "http://u:p@h"])
+def test_an_address_for_other_nodes_is_one_of_http(url: str) -> None:
+    found = only(**(ON_POSTGRES | {"cluster": {"node_url": url}}))
+    assert found.path == ("cluster", "node_url")

@@ -41,3 +41,12 @@ def test_each_agent_has_a_lease_of_its_own() -> None:
     table.take("b", "other/helper")
     assert table.find(AGENT) == Lease("a", 1)
     assert len(table) == 2
+
+
+def test_a_lease_that_was_taken_elsewhere_gives_way_to_later_ones_alone() -> None:
+    table = LeaseTable()
+    assert table.put(AGENT, Lease("a", 7))
+    assert not table.put(AGENT, Lease("b", 6))
+    assert table.find(AGENT) == Lease("a", 7)
+    assert table.put(AGENT, Lease("b", 9))
+    assert table.epochs == {AGENT: 9}
