@@ -169,6 +169,9 @@ async def test_what_the_node_of_the_host_answers_itself_passes_the_hop(nodes: Re
         def concerns(self, agent: str) -> bool:
             return True
 
+        async def returned(self, agent: str) -> bool:
+            return False
+
         async def answer(self, request: RelayedRequest, *, is_away: bool) -> bool:
             told = f"{request.principal.id} {request.body.decode()}".encode()
             head = [(b"content-length", b"%d" % len(told))]

@@ -89,6 +89,9 @@ class Here:
     def concerns(self, agent: str) -> bool:
         return False
 
+    async def returned(self, agent: str) -> bool:
+        return False
+
     async def answer(self, request: RelayedRequest, *, is_away: bool) -> bool:
         endpoint = self.answers.endpoint(request.address.agent, self.operations, self.card)
         await self.answers.serve(request, endpoint)

@@ -11,6 +11,7 @@ from trunkline.app.cards import Addresses, Place
 from trunkline.app.front import Front
 from trunkline.app.relay_answers import RelayAnswers
 from trunkline.app.relay_deliveries import HostDeliveries
+from trunkline.app.relay_mailbox import RelayMailbox
 from trunkline.app.relay_nodes import NodeParts
 from trunkline.app.relay_tenants import TenantParts
 from trunkline.app.relay_v1 import V1Agents
@@ -23,7 +24,7 @@ from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
 from trunkline.ports.figures import Figure
 from trunkline.ports.websocket import WebSocket
-from trunkline.protocol.relay.addresses import PREFIX, path_of
+from trunkline.protocol.relay.addresses import CARD_PATHS, PREFIX, path_of
 from trunkline.protocol.relay.polling import CONNECTIONS_PATH
 from trunkline.relay import dialing, v1_tasks
 from trunkline.relay.admission import Admission
@@ -70,10 +71,12 @@ class Relaying:
         )
         self._as_relay = settings.as_relay
         self.tenants: TenantParts | None = None
+        self.mailbox: RelayMailbox | None = None
         if self._as_relay is not None:
             allow_private = settings.network.allow_private_addresses
             tokens = self._as_relay.tokens(allow_private=allow_private)
             self.tenants = TenantParts(tokens, clock=clock)
+            self.mailbox = RelayMailbox(self._as_relay.policies, clock=clock)
         self._host: _OwnHost | None = None
         if settings.relay is not None:
             self._host = _OwnHost(settings.relay, gateway=settings, clock=clock)
@@ -111,10 +114,11 @@ class Relaying:
     def connect(self, front: Front) -> None:
         if self._host is not None:
             self._host.connect(front)
-        if self._as_relay is not None and self.tenants is not None:
+        if self._as_relay is not None and self.tenants is not None and self.mailbox is not None:
             self._relay = _OwnRelay(
                 self._as_relay,
                 self.tenants,
+                self.mailbox,
                 front,
                 base_url=self._base_url,
                 limits=self._limits,
@@ -125,9 +129,9 @@ class Relaying:
 
     def due_kinds(self) -> Sequence[DueKind]:
         """The due work of the main store."""
-        if self.tenants is None:
+        if self.tenants is None or self.mailbox is None:
             return ()
-        return (*self.tenants.due_kinds(), *v1_tasks.due_kinds())
+        return (*self.tenants.due_kinds(), *self.mailbox.due_kinds(), *v1_tasks.due_kinds())
 
     async def open(self, runtimes: Runtimes) -> None:
         """Raises StoreError."""
@@ -177,6 +181,7 @@ class _OwnRelay:
         self,
         settings: RelayServerSettings,
         tenants: TenantParts,
+        mailbox: RelayMailbox,
         front: Front,
         *,
         base_url: str,
@@ -197,6 +202,8 @@ class _OwnRelay:
         self._tasks = BackgroundTasks("relayed requests")
         self._relay = Relay(Limits(), admission=admission, clock=clock)
         tenants.watch(self._relay)
+        self._mailbox = mailbox
+        mailbox.connect(self._relay, self._answers)
         sockets = HostSockets(
             self._relay, admission=admission, clock=clock, serve_v1=self._serve_v1
         )
@@ -209,6 +216,7 @@ class _OwnRelay:
             tasks=self._tasks,
             max_body_bytes=limits.max_body_bytes,
             policies=settings.policies,
+            at_relay=mailbox,
         )
         self.at_hub = RelayedAtHub(
             requests, identify=self._tenants.identify_caller, is_known=self._is_known
@@ -236,6 +244,7 @@ class _OwnRelay:
             base_url=self._base_url,
             clock=self._clock,
         )
+        await self._mailbox.open(main)
 
     def start(self) -> None:
         self._relay.start()
@@ -254,6 +263,7 @@ class _OwnRelay:
             await self._v1_agents.close()
         await self._nodes.close()
         await self._relay.close()
+        await self._mailbox.close()
         await self._tenants.close()
         await self._tasks.close()
 
@@ -269,10 +279,11 @@ class _OwnRelay:
         yield "trunkline_relay_polled_connections", "Connections made of HTTP requests.", polling
         yield "trunkline_relay_requests", "Relayed requests under way.", relay.requests
         yield from self._nodes.figures()
+        yield from self._mailbox.figures()
 
     async def _is_known(self, agent: str) -> bool:
         try:
-            return await self._relay.is_attached(agent)
+            return await self._relay.is_attached(agent) or await self._mailbox.knows(agent)
         except Unavailable:
             return False
 
@@ -385,5 +396,6 @@ class _OwnHost:
 
 
 def _addresses(path: str) -> Addresses:
-    cards = ("/.well-known/agent-card.json", "/.well-known/agent.json", "/agent-card.json")
-    return Addresses(card_paths=tuple(f"{path}{card}" for card in cards), jsonrpc=path, rest=path)
+    return Addresses(
+        card_paths=tuple(f"{path}{card}" for card in CARD_PATHS), jsonrpc=path, rest=path
+    )

@@ -3,6 +3,7 @@
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trunkline.app.front import Front
 from trunkline.model.calls import Operation
@@ -48,14 +49,19 @@ class RelayAnswers:
         self._limits = limits
 
     def endpoint(
-        self, agent: str, operations: Operations, card: AgentCard | None = None
+        self,
+        agent: str,
+        operations: Operations,
+        card: AgentCard | None = None,
+        *,
+        make: type[Endpoint] = Endpoint,
     ) -> Endpoint:
         """What is served at the address of the agent. Its card says whether it streams, and which
         extensions it has."""
         card = card or _NO_CARD
         streams = card.capabilities.streaming is not False
         path = path_of(agent)
-        return Endpoint(
+        return make(
             agent=AgentOfHost(handle=agent, profile=_STREAMING if streams else _NOT_STREAMING),
             service=operations,
             dialects=_DIALECTS,
@@ -83,7 +89,8 @@ class RelayAnswers:
 
     async def serve(self, request: RelayedRequest, endpoint: Endpoint) -> None:
         asgi = AsgiRequest.of(request.scope, _Body(request).receive)
-        handler = self._front.handler_for(request.principal)
+        # The tenant of A2A is that of the request, as at the host.
+        handler = self._front.handler_for(replace(request.principal, tenant=""))
         await handler.serve(_call(request, endpoint, asgi), asgi, AsgiResponse(request.send))
 
 

@@ -15,7 +15,6 @@ from msgspec import Struct
 from trunkline.background import BackgroundTasks
 from trunkline.engine.access import operations_of
 from trunkline.model.errors import (
-    AgentLost,
     InvalidAgentResponse,
     PayloadTooLarge,
     PermissionDenied,
@@ -29,15 +28,16 @@ from trunkline.model.principal import Grant, Principal
 from trunkline.protocol import jsonrpc, rest, sse
 from trunkline.protocol.errors import http_status_for_jsonrpc
 from trunkline.protocol.relay import headers
-from trunkline.protocol.relay.addresses import Address, address_of
+from trunkline.protocol.relay.addresses import CARD_PATHS, Address, address_of
 from trunkline.protocol.relay.callers import Caller
 from trunkline.protocol.relay.events import Accepted, Answered, Cancelled, Piece
 from trunkline.protocol.relay.opening_session import CannotOpen
 from trunkline.protocol.relay.whole_events import WholeEvents
 from trunkline.protocol.versions import Version
 from trunkline.relay.carrier import OpenStream, StreamCancelled, StreamEvent
+from trunkline.relay.host_calls import not_attached, why_ended
 from trunkline.relay.policies import AgentPolicies
-from trunkline.relay.relay import Relay, Way
+from trunkline.relay.relay import Attached, Relay, Way
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -49,6 +49,8 @@ MAX_PER_HOST: Final = 128
 # The same at all hosts together. Each holds up to a window of the stream in memory.
 MAX_PER_CALLER: Final = 1024
 _RETRY_AFTER_S: Final = 5
+# On a card: whether the agent is attached.
+PRESENCE: Final = b"trunkline-presence"
 _POLICIES: Final = AgentPolicies()
 _STATUSES: Final = frozenset(map(int, HTTPStatus))
 # Whatever may stand in a path, and what clients send all the same.
@@ -76,6 +78,10 @@ class AtRelay(Protocol):
     def concerns(self, agent: str) -> bool:
         """Whether a request to the agent may have to be answered here although the agent is
         attached. Called for each request."""
+        ...
+
+    async def returned(self, agent: str) -> bool:
+        """Wait for an agent that is away, if requests to it do. Returns whether it is back."""
         ...
 
     async def answer(self, request: RelayedRequest, *, is_away: bool) -> bool:
@@ -170,13 +176,13 @@ class RelayedRequests:
 
     async def _serve(self, request: RelayedRequest) -> None:
         agent, at_relay = request.address.agent, self._at_relay
-        if await self._is_answered_here(request):
-            return
-        within_s = self._policies.of(agent).wait_s
         for may_repeat in (True, False):
-            way = await self._relay.connected(agent, within_s=within_s)
+            way = await self._way(agent)
             if way is None:
                 break
+            # Another node that has the agent looks itself what waits for it.
+            if isinstance(way, Attached) and await self._is_answered_here(request):
+                return
             with self.counted_at_host(request.caller, way):
                 if await self._exchange(request, way, may_repeat=may_repeat):
                     return
@@ -188,6 +194,14 @@ class RelayedRequests:
         """Raises TooManyRequests for a caller who would keep the others from the agent."""
         session = way.host_session
         return self._counted(caller, "this agent", at_most=MAX_PER_HOST, session=session)
+
+    async def _way(self, agent: str) -> Way | None:
+        """The way to the agent, as long as a request waits for it. Raises Unavailable."""
+        within_s = self._policies.of(agent).wait_s
+        way = await self._relay.connected(agent, within_s=within_s)
+        if way is None and self._at_relay is not None and await self._at_relay.returned(agent):
+            way = await self._relay.connected(agent, within_s=within_s)
+        return way
 
     @contextmanager
     def _counted(
@@ -247,11 +261,13 @@ class RelayedRequests:
     ) -> None:
         """`event` is the first one."""
         if isinstance(event, Cancelled):
-            raise _why(event)
+            raise why_ended(event)
         assert isinstance(event, Answered)
         if event.status not in _STATUSES:
             raise InvalidAgentResponse(f"The host answered with the status {event.status}")
         head = headers.of_response(event.headers, status=event.status)
+        if address.below in CARD_PATHS and event.status < 400:
+            head.append((PRESENCE, b"online"))
         await send({"type": "http.response.start", "status": event.status, "headers": head})
         is_stream = dict(head).get(b"content-type", b"").startswith(b"text/event-stream")
         events = WholeEvents() if is_stream else None
@@ -271,7 +287,7 @@ class RelayedRequests:
         # The client has to learn that something is missing. Other responses than streams have a
         # length, or their connection is closed; so is that of a stream within a large event.
         if events is not None and not events.is_torn:
-            frame = _error_frame(address, _why(piece))
+            frame = _error_frame(address, why_ended(piece))
             await send({"type": "http.response.body", "body": frame, "more_body": False})
 
 
@@ -293,13 +309,6 @@ def _caller(principal: Principal, agent: str) -> Caller:
 def _principal(caller: Caller, agent: str) -> Principal:
     operations = None if caller.operations is None else frozenset(caller.operations)
     return Principal(id=caller.id, grants=(Grant(agent, operations),), chain=caller.chain)
-
-
-def not_attached() -> Unavailable:
-    return Unavailable(
-        "The agent is not attached to the relay now; try again later",
-        retry_after_s=_RETRY_AFTER_S,
-    )
 
 
 def _open(request: RelayedRequest, way: Way) -> tuple[OpenStream, bytes]:
@@ -343,17 +352,6 @@ def _target(scope: Scope) -> str:
     path = quote(scope["path"] if raw is None else raw.partition(b"?")[0], safe=_SAFE)
     query = scope["query_string"]
     return f"{path}?{quote(query, safe=_SAFE_IN_QUERIES)}" if query else path
-
-
-def _why(end: Cancelled) -> TrunklineError:
-    why = end.text or end.reason
-    if end.is_unsent:
-        return Unavailable(
-            f"The agent did not get the request ({why}); try again", retry_after_s=_RETRY_AFTER_S
-        )
-    return AgentLost(
-        f"The agent did not end its answer ({why}); it may have acted on the request already"
-    )
 
 
 async def _refuse(send: Send, address: Address | None, error: TrunklineError) -> None:

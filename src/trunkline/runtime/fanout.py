@@ -55,7 +55,13 @@ class Beat(Struct, frozen=True):
     """A heartbeat: nothing happened, and the stream is alive."""
 
 
-Item: TypeAlias = Entry | Opening | Reply | NoReply | Gap | CutOff | Beat
+class Framed(Struct, frozen=True):
+    """Whole frames that another gateway wrote for this client."""
+
+    data: bytes
+
+
+Item: TypeAlias = Entry | Opening | Reply | NoReply | Gap | CutOff | Beat | Framed
 
 _BEAT = Beat()
 

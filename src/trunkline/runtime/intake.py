@@ -115,7 +115,7 @@ class Intake(Struct, kw_only=True, eq=False):
             or caller.call_chain
             or caller.call is not None
         ):
-            options = _options(caller, request)
+            options = turn_options(caller, request)
         key: RequestKey | None = None
         if (
             caller.idempotency_key
@@ -393,7 +393,8 @@ class Intake(Struct, kw_only=True, eq=False):
         return live
 
 
-def _options(caller: Caller, request: SendMessageRequest) -> TurnOptions | None:
+def turn_options(caller: Caller, request: SendMessageRequest) -> TurnOptions | None:
+    """None for a request without any."""
     configuration = request.configuration
     modes = configuration.accepted_output_modes if configuration is not None else ()
     is_plain = not (modes or caller.extensions or caller.call_chain) and caller.call is None

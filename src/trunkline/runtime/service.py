@@ -200,7 +200,7 @@ class Service(Struct, frozen=True, kw_only=True, eq=False):
             scope=scope,
             context_id=request.context_id,
             state=None if request.status is TaskState.UNSPECIFIED else request.status,
-            status_from_ms=_timestamp(request.status_timestamp_after),
+            status_from_ms=status_from_ms(request.status_timestamp_after),
             limit=request.page_size or DEFAULT_PAGE_SIZE,
             after=page_position(request),
             with_artifacts=request.include_artifacts,
@@ -315,7 +315,8 @@ def _cannot_cancel(profile: Profile) -> TrunklineError:
     return UnsupportedOperation(text)
 
 
-def _timestamp(text: str) -> int | None:
+def status_from_ms(text: str) -> int | None:
+    """What `statusTimestampAfter` says. Raises InvalidParams."""
     if not text:
         return None
     try:

@@ -57,7 +57,7 @@ class Cards(Struct, eq=False):
         if endpoint.standing is None:
             modified_s = self._modified_s(endpoint)
             headers.append((b"last-modified", formatdate(modified_s, usegmt=True).encode()))
-        if _is_fresh(request, tag, modified_s):
+        if is_fresh(request, tag, modified_s):
             await response.begin(304, headers)
             await response.end()
             return
@@ -79,7 +79,7 @@ class Cards(Struct, eq=False):
         return max(self.modified_ms, endpoint.renewed_ms) // 1000
 
 
-def _is_fresh(request: Request, tag: str, modified_s: int | None) -> bool:
+def is_fresh(request: Request, tag: str, modified_s: int | None) -> bool:
     """Whether the client has the card with this tag already. A card with figures of the moment has
     no time of its last change."""
     known = request.header(b"if-none-match")

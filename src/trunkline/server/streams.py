@@ -12,7 +12,17 @@ from trunkline.model.events import Entry
 from trunkline.model.large_values import MARK, SLICE_BYTES
 from trunkline.protocol import rest, sse
 from trunkline.protocol.dialects import Dialect
-from trunkline.runtime.fanout import Beat, CutOff, Gap, Item, NoReply, Opening, Reply, Subscription
+from trunkline.runtime.fanout import (
+    Beat,
+    CutOff,
+    Framed,
+    Gap,
+    Item,
+    NoReply,
+    Opening,
+    Reply,
+    Subscription,
+)
 from trunkline.server.http import Header, Request, Response
 
 RETRY_AFTER_S = 5
@@ -91,6 +101,8 @@ class Frames(Struct, eq=False):
                 return (sse.gap(item.after, item.resumes_at),)
             case Beat():
                 return (sse.HEARTBEAT,)
+            case Framed():
+                return (item.data,)
             case CutOff():
                 remedy = f"; resume with Last-Event-ID: {item.seq}" if self.is_resumable else ""
                 return (sse.comment(item.reason + remedy),)

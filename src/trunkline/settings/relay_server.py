@@ -10,20 +10,28 @@ from trunkline.config import doc
 from trunkline.config.problems import Path, Problem
 from trunkline.config.secret import Secret
 from trunkline.model.handles import EVERY, HANDLE
-from trunkline.relay.policies import AgentPolicies, AgentPolicy
+from trunkline.relay.policies import AgentPolicies, AgentPolicy, MailboxPolicy
 from trunkline.relay.tenant_settings import TenantSettings, TokenSettings, token_problems
 
 _PATH: Path = ("relay_server",)
 # Clients and proxies give up on requests that take longer.
 _MAX_WAIT_S: Final = 60.0
 _WaitS: TypeAlias = Annotated[float, Meta(ge=0, le=_MAX_WAIT_S)]
+# PostgreSQL keeps records up to 1 GB, and each message is read as a whole.
+_MAX_BYTES: Final = 1024**3
+_MAX_TTL_S: Final = 90 * 24 * 3600.0
+_SAME: Final = "As in `[relay_server]`."
 
 
 class RelayedAgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of one agent of the relay, by its tenant and its name there. Absent keys are
     those of `[relay_server]`."""
 
-    wait_s: Annotated[_WaitS | None, doc("As in `[relay_server]`.")] = None
+    wait_s: Annotated[_WaitS | None, doc(_SAME)] = None
+    mailbox: Annotated[MailboxPolicy | None, doc(_SAME)] = None
+    mailbox_messages: Annotated[Annotated[int, Meta(ge=1, le=100_000)] | None, doc(_SAME)] = None
+    mailbox_bytes: Annotated[Annotated[int, Meta(ge=1, le=_MAX_BYTES)] | None, doc(_SAME)] = None
+    mailbox_ttl_s: Annotated[Annotated[float, Meta(ge=1, le=_MAX_TTL_S)] | None, doc(_SAME)] = None
 
 
 class RelayServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,8 +40,8 @@ class RelayServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     wait_s: Annotated[
         float,
         doc(
-            "Seconds that a request waits for an agent whose connection was just lost. Then it is "
-            "answered with 503.",
+            "Seconds that a request waits for an agent whose connection was just lost. Then "
+            "`mailbox` says how it is answered.",
             ge=0,
             le=_MAX_WAIT_S,
         ),
@@ -59,6 +67,28 @@ class RelayServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "it where others take tokens with the same secrets."
         ),
     ] = ""
+    mailbox: Annotated[
+        MailboxPolicy,
+        doc(
+            "What becomes of a message for an agent that is away and was attached before: `queue` "
+            "keeps it until the agent is back, and answers with its task; `fail` answers with 503; "
+            "`wait` waits for `wait_s`, and then answers with 503."
+        ),
+    ] = "queue"
+    mailbox_messages: Annotated[
+        int, doc("How many messages wait for one agent at most.", ge=1, le=100_000)
+    ] = 1000
+    mailbox_bytes: Annotated[
+        int, doc("How many bytes they have together at most.", ge=1, le=_MAX_BYTES)
+    ] = 64 * 1024 * 1024
+    mailbox_ttl_s: Annotated[
+        float,
+        doc(
+            "Seconds that a message waits at most. Its task has failed then.",
+            ge=1,
+            le=_MAX_TTL_S,
+        ),
+    ] = 7 * 24 * 3600.0
     agents: Annotated[
         dict[str, RelayedAgentSettings],
         doc('Settings of single agents, by `"tenant/agent"`.'),

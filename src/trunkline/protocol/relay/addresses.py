@@ -1,10 +1,13 @@
 """The addresses of agents at the relay: `/t/TENANT/a2a/AGENT`, and what is below."""
 
 from typing import Final
+from urllib.parse import quote
 
 from msgspec import Struct
 
 PREFIX: Final = "/t"
+# Where the card of an agent is, below the agent.
+CARD_PATHS: Final = ("/.well-known/agent-card.json", "/.well-known/agent.json", "/agent-card.json")
 
 
 class Address(Struct, frozen=True):
@@ -27,6 +30,11 @@ def address_of(path: str) -> Address | None:
     if not tenant or not agent:
         return None
     return Address(f"{tenant}/{agent}", f"/{parts[5]}" if len(parts) > 5 else "")
+
+
+def target_of(agent: str, below: str = "") -> str:
+    """The same as a request writes it; `below` is percent-encoded already."""
+    return quote(path_of(agent)) + below
 
 
 def path_of(agent: str) -> str:
