@@ -217,7 +217,8 @@ class Link:
         if attachment.is_leaving:
             self._leave()
             return self._close, attachment.retry_after_s
-        return carrying.result(), 0.0
+        close = carrying.result()
+        return (close if close.reason else Close(close.code, _why(close.code))), 0.0
 
     def _attachment(self, *, is_v1: bool) -> Attachment:
         """The one that can be resumed, or a new one."""
@@ -259,3 +260,10 @@ class Link:
             await self._clock.sleep(TOKEN_CHECK_S)
         self.is_refused = False
         self._on_change(self)
+
+
+def _why(code: int) -> str:
+    """The reason of a close that has none."""
+    if code == ABNORMAL:
+        return "the connection was lost"
+    return f"the relay has closed the connection with the code {code}"

@@ -47,6 +47,11 @@ SERVER_KEYS = {
 }
 
 
+# The modes that attach the agent to the relay of the section, and our key of each of its keys.
+RELAY_MODES = ("relay", "both")
+RELAY_KEYS = {"url": "url", "tenant": "tenant", "agents": "agentId", "token": "token"}
+
+
 class Design(Struct, frozen=True, kw_only=True):
     # The table of the agent, as far as the section alone decides it.
     agent: dict[str, Any]
@@ -55,6 +60,8 @@ class Design(Struct, frozen=True, kw_only=True):
     api_key: Secret | None
     # In which header the key is sent; empty: in either.
     scheme: str
+    # The table of the relay; empty in the mode direct.
+    relay: dict[str, Any]
 
 
 def parse_design(document: Mapping[str, Any]) -> Design | None:
@@ -62,7 +69,7 @@ def parse_design(document: Mapping[str, Any]) -> Design | None:
     a2a, server = mapping_at(document, "a2a"), mapping_at(document, "a2a", "server")
     if not server or not flag(a2a, "enabled", "a2a") or not flag(server, "enabled", "a2a.server"):
         return None
-    _check_mode(server)
+    mode = choice(server, "mode", ("direct", *RELAY_MODES), "a2a.server") or "direct"
     agent, card = mapping_at(document, "agent"), mapping_at(a2a, "agentCard")
     tasks = mapping_at(a2a, "tasks")
     key, scheme = _auth(server, a2a)
@@ -78,7 +85,7 @@ def parse_design(document: Mapping[str, Any]) -> Design | None:
             "profile": "openclaw-design",
             "jsonrpc_path": path,
             "rest_path": f"{path.rstrip('/')}/rest",
-            "public_url": _public_url(server),
+            "public_url": "" if mode == "relay" else _public_url(server, mode),
             "agent_id": _id("agentId", server, a2a) or AGENT_ID,
             "account_id": _id("accountId", server, a2a),
             "streaming": flag(a2a, "streaming", "a2a"),
@@ -90,16 +97,42 @@ def parse_design(document: Mapping[str, Any]) -> Design | None:
         hidden_skills=[] if "skills" in card else hidden,
         api_key=key,
         scheme=scheme,
+        relay=_relay(server, mode) if mode in RELAY_MODES else {},
     )
 
 
-def _check_mode(server: Mapping[str, Any]) -> None:
-    mode = choice(server, "mode", ("direct", "relay", "both"), "a2a.server") or "direct"
-    if mode != "direct":
+def uses_relay(a2a: Mapping[str, Any]) -> bool:
+    """Whether the section `a2a` has a server that attaches to a relay."""
+    server = mapping_at(a2a, "server")
+    is_on = a2a.get("enabled") is not False and server.get("enabled") is not False
+    return is_on and server.get("mode") in RELAY_MODES
+
+
+def _relay(server: Mapping[str, Any], mode: str) -> dict[str, Any]:
+    raw, where = server.get("relay"), "a2a.server.relay"
+    if not isinstance(raw, Mapping):
         raise ConfigError(
-            f'a2a.server.mode "{mode}" is not available in this release; set it to "direct" and '
-            "give a2a.server.publicUrl."
+            f'{where} is required in mode "{mode}": an object with '
+            f"{', '.join(RELAY_KEYS.values())}."
         )
+    for key in raw:
+        if key not in RELAY_KEYS.values():
+            raise ConfigError(
+                f"{where}.{key} is not known. Known here: {', '.join(RELAY_KEYS.values())}; the "
+                "table [relay] of a TOML file has more, and is given with --config."
+            )
+    values = {key: text(raw, key, where) for key in RELAY_KEYS.values()}
+    values = {key: value if key == "token" else value.strip() for key, value in values.items()}
+    if missing := [key for key, value in values.items() if not value]:
+        remedy = {"token": ' Best as "${A2A_RELAY_TOKEN}".'}.get(missing[0], "")
+        raise ConfigError(f'{where}.{missing[0]} is required in mode "{mode}".{remedy}')
+    return {
+        "url": values["url"],
+        "tenant": values["tenant"],
+        "agents": {values["agentId"]: HANDLE},
+        "token": secret_of(values["token"]),
+        "mode": mode,
+    }
 
 
 def _path(server: Mapping[str, Any]) -> str:
@@ -107,11 +140,11 @@ def _path(server: Mapping[str, Any]) -> str:
     return (path.rstrip("/") or "/") if path else "/a2a"
 
 
-def _public_url(server: Mapping[str, Any]) -> str:
+def _public_url(server: Mapping[str, Any], mode: str) -> str:
     written = text(server, "publicUrl", "a2a.server")
     if not written:
         raise ConfigError(
-            'a2a.server.publicUrl is required in mode "direct"; give the URL at which others '
+            f'a2a.server.publicUrl is required in mode "{mode}"; give the URL at which others '
             'reach this gateway, for example "https://my-agent.example.com".'
         )
     url = web_url(written)

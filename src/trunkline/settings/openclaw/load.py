@@ -61,7 +61,8 @@ def load_openclaw(
     def renamed(problem: Problem) -> Problem:
         problem = outbound.renamed(problem, document)
         is_above = has_host and problem.path == ("server", "host")
-        return problem if is_above else _renamed(problem, accounts)
+        is_of_relay = problem.path[:1] == ("relay",) and bool(above.get("relay"))
+        return problem if is_above or is_of_relay else _renamed(problem, accounts)
 
     settings = _settings(made, above, path, config, environment, renamed)
     return OpenClaw(
@@ -134,7 +135,7 @@ def _filled(
 def _relevant_part(document: Document) -> Document:
     """The part of the file that is read. The rest may refer to variables that are not set."""
     a2a = dict(mapping_at(document, "a2a"))
-    if "server" in a2a:
+    if "server" in a2a and not a2a_section.uses_relay(a2a):
         a2a["server"] = _without(mapping_at(a2a, "server"), "relay")
     calls = outbound.relevant_part(document)
     agent = mapping_at(document, "agent")
@@ -204,7 +205,10 @@ def _document(
             document["auth"]["keys"] = {a2a_section.PRINCIPAL: {"key": server.api_key}}
         if server.scheme:
             document["auth"]["schemes"] = [server.scheme]
-    if not has_keys:
+        if server.relay:
+            document["relay"] = server.relay
+    is_relayed_only = server is not None and server.relay.get("mode") == "relay"
+    if not has_keys and not (is_relayed_only and not accounts.all):
         # Without a key, the file describes an open endpoint. It is served on loopback.
         document["auth"]["anonymous"] = "always"
     return document
@@ -233,6 +237,8 @@ def _renamed(problem: Problem, accounts: Accounts) -> Problem:
         case ("agents", a2a_section.HANDLE, str(key), *rest):
             of_card = {ours: theirs for theirs, ours in a2a_section.CARD_KEYS.items()}
             return replace(problem, path=("a2a", "agentCard", of_card.get(key, key), *rest))
+        case ("relay", str(key), *_) if key in a2a_section.RELAY_KEYS:
+            return replace(problem, path=("a2a", "server", "relay", a2a_section.RELAY_KEYS[key]))
         case ("auth", "keys", a2a_section.PRINCIPAL, "key"):
             return replace(problem, path=("a2a", "server", "auth", "apiKey"))
         case ("agents", str(handle), str(key), *rest):

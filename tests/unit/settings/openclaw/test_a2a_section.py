@@ -14,6 +14,13 @@ from trunkline.settings.openclaw.load import OpenClaw
 from trunkline.settings.profiles import preset
 
 AUTH = {"scheme": "bearer", "apiKey": KEY}
+RELAY = {
+    "url": "wss://relay.example.com/agent",
+    "tenant": "personal",
+    "agentId": "zaf",
+    "token": "${A2A_RELAY_TOKEN}",
+}
+SET = {"A2A_RELAY_TOKEN": "the-token"}
 
 
 def design(*, a2a: Any = None, more: Any = None, **server: Any) -> dict[str, Any]:
@@ -80,10 +87,44 @@ def test_an_at_in_a_path_is_no_user(tmp_path: Path) -> None:
         *(
             (
                 {"mode": mode},
-                f'a2a.server.mode "{mode}" is not available in this release; set it to "direct" '
-                "and give a2a.server.publicUrl.",
+                f'a2a.server.relay is required in mode "{mode}": an object with url, tenant, '
+                "agentId, token.",
             )
             for mode in ("relay", "both")
+        ),
+        (
+            {"mode": "both", "publicUrl": None},
+            'a2a.server.publicUrl is required in mode "both"; give the URL at which others '
+            'reach this gateway, for example "https://my-agent.example.com".',
+        ),
+        ({"mode": "relay", "relay": {}}, 'a2a.server.relay.url is required in mode "relay".'),
+        (
+            {"mode": "relay", "relay": RELAY | {"token": ""}},
+            'a2a.server.relay.token is required in mode "relay". Best as "${A2A_RELAY_TOKEN}".',
+        ),
+        (
+            {"mode": "relay", "relay": RELAY | {"agentId": 7}},
+            "a2a.server.relay.agentId must be a string.",
+        ),
+        (
+            {"mode": "relay", "relay": RELAY | {"agent": "x"}},
+            "a2a.server.relay.agent is not known. Known here: url, tenant, agentId, token; the "
+            "table [relay] of a TOML file has more, and is given with --config.",
+        ),
+        (
+            {"mode": "relay", "relay": RELAY | {"url": "https://relay.example.com"}},
+            'a2a.server.relay.url = "https://relay.example.com": is no address of a WebSocket. '
+            'Example: "wss://relay.example.com/agent".',
+        ),
+        (
+            {"mode": "relay", "relay": RELAY | {"url": "ws://relay.example.com/agent"}},
+            'a2a.server.relay.url = "ws://relay.example.com/agent": would send the token '
+            "unencrypted. Use wss://; ws:// is for this machine alone.",
+        ),
+        (
+            {"mode": "relay", "relay": RELAY | {"agentId": "Zaf"}},
+            'a2a.server.relay.agentId: "Zaf" cannot be the name of an agent. Use lower-case '
+            "letters, digits and hyphens.",
         ),
         ({"auth": "key"}, "a2a.server.auth must be an object with scheme and apiKey."),
         (
@@ -101,7 +142,38 @@ def test_an_at_in_a_path_is_no_user(tmp_path: Path) -> None:
 def test_d10_d33_what_is_wrong_is_named_with_a_remedy(
     tmp_path: Path, server: dict[str, Any], message: str
 ) -> None:
-    assert refused(tmp_path, design(**server)) == f"{tmp_path}/openclaw.json: {message}"
+    found = refused(tmp_path, design(**server), environment=SET)
+    assert found == f"{tmp_path}/openclaw.json: {message}"
+
+
+def test_d11_the_mode_relay_dials_out_alone(tmp_path: Path) -> None:
+    found = loaded(tmp_path, design(mode="relay", publicUrl=None, relay=RELAY), environment=SET)
+    relay = found.settings.relay
+    assert relay is not None
+    assert relay.token == Secret("the-token", variable="A2A_RELAY_TOKEN")
+    assert (relay.url, relay.mode) == (RELAY["url"], "relay")
+    default = found.settings.default_agent()
+    assert relay.handles(default) == {"personal/zaf": "openclaw-design/main"}
+    assert agent(found).public_url == ""
+    assert not found.settings.is_exposed()
+
+
+def test_d12_d13_the_mode_both_is_at_its_own_address_as_well(tmp_path: Path) -> None:
+    found = loaded(tmp_path, design(mode="both", relay=RELAY), environment=SET)
+    assert found.settings.relay is not None
+    assert found.settings.relay.mode == "both"
+    assert agent(found).public_url == URL
+
+
+def test_a_toml_file_says_more_of_the_relay(tmp_path: Path) -> None:
+    more = tmp_path / "more.toml"
+    more.write_text('[relay]\nstandby = ["wss://second.example.com/agent"]\n')
+    found = loaded(tmp_path, design(mode="relay", relay=RELAY), environment=SET, config=more)
+    assert found.settings.relay is not None
+    assert found.settings.relay.standby == ("wss://second.example.com/agent",)
+    more.write_text('[relay]\nstandby = ["https://second.example.com/agent"]\n')
+    message = refused(tmp_path, design(mode="relay", relay=RELAY), environment=SET, config=more)
+    assert "relay.standby[0]" in message
 
 
 @pytest.mark.parametrize(
@@ -312,8 +384,9 @@ def test_what_is_not_read_may_refer_to_what_is_not_set(tmp_path: Path) -> None:
         "tools": [{"name": "search", "apiKey": "${SEARCH_KEY}"}],
     }
     assert agent(loaded(tmp_path, design(a2a={"client": client}, more=more, relay=relay))).name
-    message = refused(tmp_path, design(mode="relay", relay=relay))
-    assert 'a2a.server.mode "relay" is not available' in message
+    off = design(mode="relay", enabled=False, relay=relay) | accounts(a={"publicBaseUrl": URL})
+    assert loaded(tmp_path, off).settings.relay is None
+    assert "A2A_RELAY_TOKEN" in refused(tmp_path, design(mode="relay", relay=relay))
 
 
 def test_an_account_of_any_name_stands_beside_the_server(tmp_path: Path) -> None:
