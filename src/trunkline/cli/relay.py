@@ -4,15 +4,16 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from urllib.parse import urlsplit
 
 import typer
 
 from trunkline.cli import relay_tenants
-from trunkline.cli.options import Database, DataFolder, whole
+from trunkline.cli.options import Database, DataFolder, Host, LogFormat, LogLevel, port_number
 from trunkline.cli.output import has_colours, program
 from trunkline.cli.relay_store import relay_overrides, store_words
-from trunkline.cli.serve import print_draining
+from trunkline.cli.serve import prepare_folders, print_draining
 from trunkline.cli.usage import default_command, group
 from trunkline.model.errors import ConfigError
 
@@ -47,13 +48,11 @@ def relay(
             help="Configuration file (TOML). None is read by default.",
         ),
     ] = None,
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")
-    ] = None,
+    host: Host = None,
     port: Annotated[
         int | None,
         typer.Option(
-            parser=whole(0, 65_535),
+            parser=port_number,
             metavar="PORT",
             help="Port to listen on; 0 chooses a free port.",
             show_default="8642",
@@ -75,16 +74,8 @@ def relay(
     ] = "personal",
     data: DataFolder = None,
     db: Database = None,
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"] | None,
-        typer.Option(help="Minimum level of log messages.", show_default="info"),
-    ] = None,
-    log_format: Annotated[
-        Literal["auto", "human", "json"] | None,
-        typer.Option(
-            help="Log format; auto is human on a terminal and json elsewhere.", show_default="auto"
-        ),
-    ] = None,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
 ) -> int:
     """Run a relay: gateways attach their agents to it, and callers reach the agents here.
 
@@ -97,7 +88,6 @@ def relay(
     from trunkline.settings import from_document
     from trunkline.settings import load as load_file
     from trunkline.settings.environment import literal
-    from trunkline.settings.stores import database_path, make_private_dir, own_folder
 
     given = {
         "host": host,
@@ -119,10 +109,7 @@ def relay(
 
     settings, notes = load()
     _check(settings, str(config))
-    for kept in settings.stores():
-        if kept.kind != "memory":
-            is_folder = kept.kind == "json-file"
-            make_private_dir(database_path(kept) if is_folder else own_folder(kept))
+    prepare_folders(settings)
     # Imported here because it loads the whole gateway, which no other command needs.
     from trunkline.app.serve import serve as serve_gateway
 
@@ -211,7 +198,9 @@ def _how_to_use(started: "ServeInfo", tenant: str, words: Sequence[str]) -> list
     first = started.first_tenant
     if first is None:
         return ["New tokens, for a gateway and for a caller:", f"  {for_host}", f"  {for_client}"]
-    attach = [program(), "attach", "--relay", started.url, "--tenant", tenant]
+    # `attach` finds the path by itself where there is none.
+    relay_url = started.attach_url if urlsplit(started.url).path.strip("/") else started.url
+    attach = [program(), "attach", "--relay", relay_url, "--tenant", tenant]
     attach += ["--agent", FIRST_AGENT]
     send = [program(), "send", url, "hello", "--token", first.client_token]
     return [

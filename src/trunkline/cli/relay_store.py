@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trunkline.cli.options import StoreFlags, store_overrides
+from trunkline.cli.serve import prepare_folders
 from trunkline.model.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -66,7 +67,6 @@ def _settings(flags: StoreFlags) -> "Settings":
     """The settings of the flags, as those of a relay also where the file does not mention it.
     Raises ConfigError."""
     from trunkline.settings import from_document
-    from trunkline.settings.stores import database_path, make_private_dir, own_folder
 
     store = relay_overrides(flags.file, flags.data, flags.db)
     overrides: dict[str, Any] = {"relay_server": {}, **store}
@@ -74,7 +74,5 @@ def _settings(flags: StoreFlags) -> "Settings":
         settings = from_document(overrides, source="the command line")
     else:
         settings = flags.load(overrides=overrides)[0]
-    kept = settings.store
-    if kept.kind != "memory":
-        make_private_dir(database_path(kept) if kept.kind == "json-file" else own_folder(kept))
+    prepare_folders(settings)
     return settings
