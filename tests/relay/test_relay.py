@@ -521,6 +521,21 @@ async def test_one_tenant_keeps_no_other_one_out() -> None:
         assert world.hosts[0].state is HostState.ATTACHED
 
 
+async def test_a_tenant_has_as_many_agents_as_it_may() -> None:
+    async with open_relay(RelaySettings(max_agents_of_one=2)) as world:
+        world.principals["other-token"] = Principal(id="other", roles=("attach:other/*",))
+        offered = {"host-token": ["acme/a", "acme/b"], "other-token": ["other/a", "other/b"]}
+        for token, agents in offered.items():
+            await world.attach(Told(), token=token, agents=dict.fromkeys(agents, "me/helper"))
+        assert world.relay.attached_agents == 4
+        # Those that it has already are not more.
+        await world.attach(Told(), token="other-host-token", agents={"acme/a": "me/helper"})
+        assert world.relay.attached_agents == 4
+        third = await world.attach(Told(), agents={"acme/c": "me/helper"})
+        assert third.attached_agents == {}
+        assert world.relay.attached_agents == 4
+
+
 async def test_a_credential_that_ends_before_the_hello_opens_no_session(world: RelayWorld) -> None:
     socket = await world.wire.dial("wss://relay.example/agent", "host-token")
     await settle()

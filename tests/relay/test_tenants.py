@@ -68,6 +68,13 @@ async def test_a_secret_of_the_relay_signs_for_every_tenant() -> None:
         assert "disabled" in await node.refusal(node.client("acme", secret=SECRETS["all"]))
 
 
+async def test_a_secret_of_the_relay_signs_for_no_removed_tenant() -> None:
+    async with open_nodes(secrets=(Secret(SECRETS["all"]),)) as [node]:
+        await node.tenants.add("new")
+        await node.tenants.remove("new")
+        assert "disabled" in await node.refusal(node.client("new", secret=SECRETS["all"]))
+
+
 async def test_other_credentials_are_for_other_authenticators() -> None:
     async with open_nodes() as [node]:
         claims = client_claims(node.clock.now_ms())
@@ -281,9 +288,18 @@ async def test_a_removed_tenant_is_unknown() -> None:
         assert await node.refusal(token) == ""
         await node.tenants.remove("new")
         assert await node.refusal(token) == REFUSED
-        # Its name may be used again, by others.
-        await node.tenants.add("new")
-        assert await node.refusal(token) == REFUSED
+        assert [each.name for each in node.tenants.all()] == ["acme", "other"]
+        # What waits for its agents must not come to those of another tenant.
+        for name in ("new", "NEW"):
+            with pytest.raises(Conflict, match="choose another name"):
+                await node.tenants.add(name)
+        for change in (
+            node.tenants.set_disabled("new", is_disabled=False),
+            node.tenants.rotate("new", grace_s=0),
+            node.tenants.remove("new"),
+        ):
+            with pytest.raises(RouteNotFound):
+                await change
         with pytest.raises(RouteNotFound):
             await node.tenants.remove("unknown")
 

@@ -89,7 +89,10 @@ def rotate(
 
 @command(tenants, "remove")
 def remove(name: Name, *, flags: options.StoreFlags, output: options.Output = "text") -> None:
-    """Remove a tenant with its secrets, for good."""
+    """Remove a tenant with its secrets, for good.
+
+    Its name stays taken, because messages for its agents may still wait.
+    """
     removed = on_relay(flags, "relay.tenant.remove", {"name": name})
     print(json_document(removed) if output == "json" else f"removed {name}")
 

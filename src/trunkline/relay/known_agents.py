@@ -16,7 +16,7 @@ from trunkline.background import BackgroundTasks
 from trunkline.model.card import AgentCard
 from trunkline.model.errors import InvalidAgentResponse, RecordConflict, StoreError, TrunklineError
 from trunkline.ports.clock import Clock
-from trunkline.ports.records import Key, Put, Record
+from trunkline.ports.records import Add, Change, Key, Put, Record
 from trunkline.ports.store import Store
 from trunkline.protocol import card_reading
 from trunkline.protocol.cards import Form
@@ -27,6 +27,10 @@ from trunkline.relay.host_calls import HostAnswer, HostCall, HostCalls
 _log: Final = logging.getLogger("trunkline.relay")
 
 AGENT: Final = "relay-agent.1"
+# How many of them a tenant has.
+COUNT: Final = "relay-agent-count.1"
+# Each has its cards and a mailbox, and nothing deletes them.
+MAX_OF_ONE: Final = 10_000
 # Reads cards, and may call nothing.
 _READER: Final = Caller(id="relay", operations=())
 # The header that asks for each form of the card.
@@ -72,8 +76,10 @@ _decode = msgspec.json.Decoder(KnownAgent).decode
 class KnownAgents:
     """A `LeaseListener`."""
 
-    def __init__(self, calls: HostCalls, *, clock: Clock) -> None:
+    def __init__(self, calls: HostCalls, *, clock: Clock, max_of_one: int = MAX_OF_ONE) -> None:
+        """No tenant has more than `max_of_one`; others can be called while they are attached."""
         self._calls = calls
+        self._max_of_one = max_of_one
         self._clock = clock
         self._tasks = BackgroundTasks("known agents")
         self._store: Store | None = None
@@ -115,13 +121,18 @@ class KnownAgents:
         """The agent is, or was, here; these are its cards, if there are any. Raises StoreError."""
         for _ in range(_ATTEMPTS):
             record = await self.store.record(_key(agent))
-            put = Put(
-                key=_key(agent),
-                body=_encode(self._renewed(record, cards)),
-                expected=0 if record is None else record.version,
-            )
+            changes: list[Change] = [
+                Put(
+                    key=_key(agent),
+                    body=_encode(self._renewed(record, cards)),
+                    expected=0 if record is None else record.version,
+                )
+            ]
+            if record is None:
+                count = Key(COUNT, agent.partition("/")[0], "")
+                changes.append(Add(key=count, amount=1, at_most=self._max_of_one))
             try:
-                await self.store.change(put)
+                await self.store.change(*changes)
             except RecordConflict:
                 continue
             return

@@ -17,7 +17,14 @@ from trunkline.model.errors import StoreError
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Headers
 from trunkline.ports.clock import Clock
-from trunkline.protocol.relay.close_codes import FORBIDDEN, GOING_AWAY, REPLACED, RESTART, Close
+from trunkline.protocol.relay.close_codes import (
+    FORBIDDEN,
+    GOING_AWAY,
+    OVER_LIMIT,
+    REPLACED,
+    RESTART,
+    Close,
+)
 from trunkline.protocol.relay.events import AgentsOffered, Draining, RelayEvent, TokenOffered
 from trunkline.protocol.relay.leases import Lease, LeaseTable
 from trunkline.protocol.relay.relay_session import RelaySession
@@ -101,6 +108,8 @@ class RelaySettings(Struct, frozen=True, kw_only=True):
     max_sessions: int = 10_000
     # Of the hosts of one tenant, or with one key, so that nobody keeps the others out.
     max_sessions_of_one: int = 2_500
+    # Of the agents of one tenant that are attached at this node.
+    max_agents_of_one: int = 10_000
 
 
 class Relay:
@@ -362,6 +371,9 @@ class Relay:
             if not may_attach(attached.principal, agent):
                 session.end(Close(FORBIDDEN, f"this credential may not attach {agent[:60]}"))
                 return
+        if self._leases.with_more(agents) > self.settings.max_agents_of_one:
+            session.end(Close(OVER_LIMIT, "the tenant has as many agents as one may have"))
+            return
         if self._nodes is None:
             losers = self._holders(agents, but=attached)
             epochs = {agent: self._leases.take(session.id, agent).epoch for agent in agents}

@@ -180,6 +180,8 @@ class TenantCommands(Struct, frozen=True, kw_only=True):
     def _signer(self, name: str) -> Signer:
         """The secret that signs new tokens of a tenant."""
         known = self.tenants.find(name)
+        if known is not None and known.is_removed:
+            raise RouteNotFound(f"The tenant {name} was removed")
         if known is not None and known.is_disabled:
             raise InvalidRequest(f"The tenant {name} is disabled; enable it first")
         own = () if known is None else known.signers(self.clock.now_ms())

@@ -34,6 +34,8 @@ class Tenant(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created_ms: int
     secrets: tuple[TenantSecret, ...] = ()
     is_disabled: bool = False
+    # Its name is not given to others: messages for its agents may wait in mailboxes.
+    removed_ms: int | None = None
 
 
 encode: Final = msgspec.json.Encoder().encode

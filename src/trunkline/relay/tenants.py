@@ -16,7 +16,7 @@ from trunkline.model.errors import (
 )
 from trunkline.model.handles import folded
 from trunkline.ports.clock import Clock
-from trunkline.ports.records import Change, Delete, Put
+from trunkline.ports.records import Change, Put
 from trunkline.relay.jwt_claims import Expected, is_tenant
 from trunkline.relay.tenant_records import TENANT, Tenant, TenantSecret, decode, encode, key_of
 from trunkline.relay.tenant_settings import TenantSettings, TokenSettings
@@ -54,8 +54,12 @@ class KnownTenant(Struct, frozen=True, kw_only=True):
     record: Tenant | None
 
     @property
+    def is_removed(self) -> bool:
+        return self.record is not None and self.record.removed_ms is not None
+
+    @property
     def is_disabled(self) -> bool:
-        return self.record is not None and self.record.is_disabled
+        return self.record is not None and (self.record.is_disabled or self.is_removed)
 
     def signers(self, now_ms: int) -> Iterator[Signer]:
         """The one in use first."""
@@ -92,16 +96,18 @@ class Tenants:
     # What is in memory.
 
     def find(self, name: str) -> KnownTenant | None:
+        """Also one that was removed."""
         settings, record = self._settings.tenants.get(name), self._recorded.get(name)
         if settings is None and record is None:
             return None
         return KnownTenant(name=name, settings=settings, record=record)
 
     def all(self) -> Iterator[KnownTenant]:
+        """Those that were not removed."""
         for name in sorted({*self._settings.tenants, *self._recorded}):
             found = self.find(name)
-            assert found is not None
-            yield found
+            if found is not None and not found.is_removed:
+                yield found
 
     @property
     def shared_signers(self) -> Sequence[Signer]:
@@ -123,10 +129,16 @@ class Tenants:
         if not is_tenant(name):
             raise InvalidParams.at("name", "use up to 64 letters, digits and hyphens")
         # For people, names that differ only in case are one.
-        twin = next((each.name for each in self.all() if folded(each.name) == folded(name)), "")
-        if twin:
+        taken = {folded(each): each for each in (*self._settings.tenants, *self._recorded)}
+        if twin := taken.get(folded(name)):
+            known = self.find(twin)
+            if known is not None and known.is_removed:
+                raise Conflict(
+                    f"There was a tenant {twin!r}, and messages for its agents may still wait; "
+                    "choose another name"
+                )
             raise Conflict(f"There is a tenant {twin!r} already")
-        if len(self._recorded) >= MAX_TENANTS:
+        if sum(1 for _ in self.all()) >= MAX_TENANTS:
             raise Conflict(f"The relay has {MAX_TENANTS} tenants; remove some of them")
         now_ms = self._clock.now_ms()
         secret = self._new_secret(now_ms)
@@ -138,6 +150,8 @@ class Tenants:
         if self.find(name) is None:
             raise _unknown(name)
         stored, version = await self._stored(name)
+        if stored is not None and stored.removed_ms is not None:
+            raise _unknown(name)
         before = stored or Tenant(created_ms=self._clock.now_ms())
         changed = replace(before, is_disabled=is_disabled)
         await self._put(name, changed, expected=version, restricts=is_disabled)
@@ -165,10 +179,12 @@ class Tenants:
         await self._put(name, changed, expected=version, restricts=True)
         return secret
 
-    async def remove(self, name: str, *, also: Sequence[Change] = ()) -> None:
-        """Raises RouteNotFound, InvalidRequest, Conflict and StoreError."""
-        _, version = await self._of_the_store(name)
-        await self._commit(name, Delete(key=key_of(name), expected=version), *also, restricts=True)
+    async def remove(self, name: str) -> None:
+        """Its secrets are gone, and its name stays taken. Raises RouteNotFound, InvalidRequest,
+        Conflict and StoreError."""
+        before, version = await self._of_the_store(name)
+        removed = Tenant(created_ms=before.created_ms, removed_ms=self._clock.now_ms())
+        await self._put(name, removed, expected=version, restricts=True)
 
     async def _stored(self, name: str) -> tuple[Tenant | None, int]:
         """The record and its version, as the store has them now."""
@@ -182,7 +198,7 @@ class Tenants:
                 f"[relay_server.tenants.{name}] there, and start the relay again"
             )
         tenant, version = await self._stored(name)
-        if tenant is None:
+        if tenant is None or tenant.removed_ms is not None:
             raise _unknown(name)
         return tenant, version
 

@@ -7,7 +7,8 @@ A host compares epochs within one session only. So a relay whose table is in mem
 again after a restart: its sessions are new ones, too.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -20,6 +21,8 @@ class Lease(Struct, frozen=True):
 class LeaseTable:
     def __init__(self) -> None:
         self._leases: dict[str, Lease] = {}
+        # How many agents of each tenant are leased.
+        self._counts: Counter[str] = Counter()
         self._last_epoch = 0
 
     def __len__(self) -> int:
@@ -30,6 +33,11 @@ class LeaseTable:
         """The epoch of each agent that is leased now."""
         return {agent: lease.epoch for agent, lease in self._leases.items()}
 
+    def with_more(self, agents: Iterable[str]) -> int:
+        """The most agents that a tenant would have with these."""
+        more = Counter(_tenant_of(agent) for agent in {*agents}.difference(self._leases))
+        return max((self._counts[tenant] + count for tenant, count in more.items()), default=0)
+
     def find(self, agent: str) -> Lease | None:
         return self._leases.get(agent)
 
@@ -38,7 +46,8 @@ class LeaseTable:
         lease = self._leases.get(agent)
         if lease is None or lease.session != session:
             self._last_epoch += 1
-            lease = self._leases[agent] = Lease(session, self._last_epoch)
+            lease = Lease(session, self._last_epoch)
+            self._enter(agent, lease)
         return lease
 
     def put(self, agent: str, lease: Lease) -> bool:
@@ -46,7 +55,7 @@ class LeaseTable:
         known = self._leases.get(agent)
         if known is not None and known.epoch > lease.epoch:
             return False
-        self._leases[agent] = lease
+        self._enter(agent, lease)
         return True
 
     def release(self, agent: str, epoch: int) -> bool:
@@ -55,4 +64,17 @@ class LeaseTable:
         if lease is None or lease.epoch != epoch:
             return False
         del self._leases[agent]
+        tenant = _tenant_of(agent)
+        self._counts[tenant] -= 1
+        if not self._counts[tenant]:
+            del self._counts[tenant]
         return True
+
+    def _enter(self, agent: str, lease: Lease) -> None:
+        if agent not in self._leases:
+            self._counts[_tenant_of(agent)] += 1
+        self._leases[agent] = lease
+
+
+def _tenant_of(agent: str) -> str:
+    return agent.partition("/")[0]

@@ -50,3 +50,18 @@ def test_a_lease_that_was_taken_elsewhere_gives_way_to_later_ones_alone() -> Non
     assert table.find(AGENT) == Lease("a", 7)
     assert table.put(AGENT, Lease("b", 9))
     assert table.epochs == {AGENT: 9}
+
+
+def test_agents_are_counted_by_their_tenants() -> None:
+    table = LeaseTable()
+    assert table.with_more([]) == 0
+    first = table.take("a", AGENT)
+    table.take("a", "other/x")
+    table.put("acme/b", Lease("b", 7))
+    table.put("acme/b", Lease("c", 9))
+    assert table.with_more([AGENT]) == 0
+    assert table.with_more([AGENT, "acme/c", "acme/c", "acme/d"]) == 4
+    assert table.with_more(["other/y", "third/z"]) == 2
+    assert table.release(AGENT, first.epoch)
+    assert table.release("acme/b", 9)
+    assert table.with_more(["acme/c"]) == 1
