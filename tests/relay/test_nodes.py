@@ -304,6 +304,35 @@ async def test_every_node_knows_who_is_attached(nodes: RelayNodes) -> None:
     assert await nodes[1].relay.attached_in("acme") == {"acme/third"}
 
 
+async def test_a_node_that_stops_loses_no_request(nodes: RelayNodes) -> None:
+    app = Scripted(content_length=b"4")
+    host = await nodes[0].attach(app)
+    begun = nodes[1].tasks.start(nodes[1].send(Get().http), name="request")
+    await settle()
+    # The host comes back to the same node for a while, as behind a balancer.
+    stopping = nodes[0].tasks.start(nodes[0].relay.drain(grace_s=20), name="stop")
+    await nodes.clock.advance(1)
+    served = nodes[1].tasks.start(nodes[1].send(Get().http), name="request")
+    await settle()
+    assert len(app.requests) == 2
+    await nodes.clock.advance(2)
+    waiting = [world.tasks.start(world.send(Get().http), name="request") for world in nodes.all]
+    await settle()
+    # Those begin at its next relay.
+    assert len(app.requests) == 2
+    for request in app.requests:
+        request.say(b"done", is_last=True)
+    await nodes.clock.advance(1)
+    assert stopping.done()
+    assert [(await each).body for each in (begun, served)] == [b"done", b"done"]
+    host._links[0]._dial = nodes[1].wire.dial
+    await nodes.clock.advance(3.5)
+    assert len(app.requests) == 4
+    for request in app.requests[2:]:
+        request.say(b"done", is_last=True)
+    assert [(await each).body for each in waiting] == [b"done", b"done"]
+
+
 # What fails.
 
 

@@ -27,9 +27,12 @@ class OtherNodes(Struct, frozen=True):
     leases: SharedLeases
     hops: Hops
 
-    async def find(self, agent: str, *, epoch: int | None, is_connected: bool) -> Whereabouts:
+    async def find(
+        self, agent: str, *, epoch: int | None, is_connected: bool, refused: str = ""
+    ) -> Whereabouts:
         """`epoch` is that of the lease that this node has, if any, and `is_connected` whether the
-        host is. Raises Unavailable."""
+        host is. `refused` is the session of a host that takes no more requests. Raises
+        Unavailable."""
         if epoch is not None and is_connected and self.leases.is_trusted:
             return Whereabouts(is_here=True)
         lease = await self._lease(agent, is_fresh=epoch is not None)
@@ -38,9 +41,10 @@ class OtherNodes(Struct, frozen=True):
         if lease.holder.node == self.leases.node:
             is_here = is_connected and epoch == lease.epoch
             return Whereabouts(is_here=is_here, is_expected=True)
-        remote = self.hops.reached(lease, agent)
-        if remote is not None:
-            return Whereabouts(remote=remote)
+        if lease.holder.session != refused:
+            remote = self.hops.reached(lease, agent)
+            if remote is not None:
+                return Whereabouts(remote=remote)
         hop = self.hops.to(lease.holder)
         return Whereabouts(is_expected=not hop.is_gone, carrier=hop.carrier)
 

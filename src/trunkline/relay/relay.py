@@ -132,6 +132,8 @@ class Relay:
         self._nodes: OtherNodes | None = None
         self._tasks = BackgroundTasks("relay")
         self.is_draining = False
+        # Whether requests do not reach the hosts here any more.
+        self._is_leaving = False
 
     def listen(self, listener: LeaseListener) -> None:
         """Tell the listener of each lease from now on."""
@@ -198,23 +200,29 @@ class Relay:
         lease = self._leases.find(agent)
         return None if lease is None else self._sessions.get(lease.session)
 
+    def _can_serve(self, attached: Attached) -> bool:
+        return attached.session.is_connected and not self._is_leaving
+
     def _live(self, agent: str) -> Attached | None:
         """The session here that has the agent and has not ended."""
         attached = self._holder(agent)
         return None if attached is None or attached.session.is_ended else attached
 
-    async def connected(self, agent: str, *, within_s: float) -> Way | None:
+    async def connected(self, agent: str, *, within_s: float, refused: str = "") -> Way | None:
         """The way to the agent, once it has a connection; None if it has none in time. A host that
-        has restarted has another session by then. Raises Unavailable."""
+        has restarted has another session by then. `refused` is the session of a host at another
+        node that takes no more requests. Raises Unavailable."""
         until = self._clock.monotonic() + within_s
         while True:
             attached = self._live(agent)
-            is_connected = attached is not None and attached.session.is_connected
+            is_connected = attached is not None and self._can_serve(attached)
             is_expected = attached is not None
             carriers: list[Carrier[Any]] = [] if attached is None else [attached.carrier]
             if self._nodes is not None:
                 epoch = None if attached is None else attached.session.leases.get(agent)
-                found = await self._nodes.find(agent, epoch=epoch, is_connected=is_connected)
+                found = await self._nodes.find(
+                    agent, epoch=epoch, is_connected=is_connected, refused=refused
+                )
                 if found.remote is not None:
                     return found.remote
                 is_connected, is_expected = found.is_here, found.is_expected
@@ -230,7 +238,7 @@ class Relay:
         """The same for an agent that this node has with this lease."""
         until = self._clock.monotonic() + within_s
         while (attached := self._live(agent)) is not None:
-            if attached.session.leases.get(agent) != epoch:
+            if attached.session.leases.get(agent) != epoch or self._is_leaving:
                 return None
             if attached.session.is_connected:
                 if self._nodes is None or await self._nodes.is_held(agent, epoch):
@@ -309,23 +317,35 @@ class Relay:
 
     async def drain(self, *, grace_s: float) -> None:
         """Tell the hosts that the relay stops, and wait until they are attached elsewhere and their
-        requests have ended. Until then, requests still reach them."""
+        requests have ended. Until they have left, or could have, requests still reach them."""
         self.is_draining = True
         began = self._clock.monotonic()
         for attached in [*self._sessions.values()]:
-            attached.session.drain(grace_s, self._clock.monotonic())
+            attached.session.drain(grace_s, began)
             attached.carrier.flush()
-        while (waited_s := self._clock.monotonic() - began) < grace_s and self._has_work(waited_s):
+        await self._wait_while(self._has_hosts, until=began + min(grace_s, LEAVE_S))
+        # A host that is still here is not about to leave. What comes now waits for its next relay,
+        # because a request that begins here might not end.
+        self._is_leaving = True
+        if self._nodes is not None:
+            self._nodes.leases.is_leaving = True
+        await self._wait_while(self._has_requests, until=began + grace_s)
+
+    async def _wait_while(self, is_true: Callable[[], bool], *, until: float) -> None:
+        while is_true() and self._clock.monotonic() < until:
             await self._clock.sleep(_DRAIN_TICK_S)
 
-    def _has_work(self, waited_s: float) -> bool:
-        """Whether a stop has to wait for a host, after it has waited this long."""
+    def _has_hosts(self) -> bool:
         sessions = [attached.session for attached in self._sessions.values()]
-        if any(session.streams for session in sessions):
-            return True
-        return waited_s < LEAVE_S and any(
-            session.is_connected and session.leases for session in sessions
-        )
+        return any(session.is_connected and session.leases for session in sessions)
+
+    def _has_requests(self) -> bool:
+        """Whether requests are under way. The hosts without one may go now."""
+        for attached in [*self._sessions.values()]:
+            if not attached.session.streams:
+                attached.session.end(Close(RESTART, "the relay stops"))
+                attached.carrier.flush()
+        return any(attached.session.streams for attached in self._sessions.values())
 
     async def _tick(self) -> None:
         while True:

@@ -176,8 +176,9 @@ class RelayedRequests:
 
     async def _serve(self, request: RelayedRequest) -> None:
         agent, at_relay = request.address.agent, self._at_relay
+        refused = ""
         for may_repeat in (True, False):
-            way = await self._way(agent)
+            way = await self._way(agent, refused=refused)
             if way is None:
                 break
             # Another node that has the agent looks itself what waits for it.
@@ -186,6 +187,7 @@ class RelayedRequests:
             with self.counted_at_host(request.caller, way):
                 if await self._exchange(request, way, may_repeat=may_repeat):
                     return
+            refused = way.host_session
         if at_relay is not None and await at_relay.answer(request, is_away=True):
             return
         raise not_attached()
@@ -195,10 +197,11 @@ class RelayedRequests:
         session = way.host_session
         return self._counted(caller, "this agent", at_most=MAX_PER_HOST, session=session)
 
-    async def _way(self, agent: str) -> Way | None:
-        """The way to the agent, as long as a request waits for it. Raises Unavailable."""
+    async def _way(self, agent: str, *, refused: str) -> Way | None:
+        """The way to the agent, as long as a request waits for it; another one than that to the
+        session of a host that has refused it. Raises Unavailable."""
         within_s = self._policies.of(agent).wait_s
-        way = await self._relay.connected(agent, within_s=within_s)
+        way = await self._relay.connected(agent, within_s=within_s, refused=refused)
         if way is None and self._at_relay is not None and await self._at_relay.returned(agent):
             way = await self._relay.connected(agent, within_s=within_s)
         return way

@@ -66,6 +66,9 @@ class SharedLeases:
         # Of this node; set by the relay, which has them. It is told of one that is lost.
         self.held: Callable[[], Mapping[str, int]] = dict
         self.on_lost: Callable[[NewLease], None] = lambda _: None
+        # Whether this node is about to stop. Then it gives up nothing: the others wait until the
+        # agents are at another node.
+        self.is_leaving = False
         self._taking = 0
         # When the last look at the records of this node began.
         self._looked_at = clock.monotonic()
@@ -109,7 +112,7 @@ class SharedLeases:
 
     def release(self, epochs: Mapping[str, int]) -> None:
         """Give up leases of this node. What fails now, the next look makes up for."""
-        if epochs:
+        if epochs and not self.is_leaving:
             self._tasks.spawn(self._release(epochs), name="release leases")
 
     async def _release(self, epochs: Mapping[str, int]) -> None:
