@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.runtime.deliveries import SENT_MS, adopt, given, sender
 from tests.runtime.gates import QuickGate, RecordingGate
-from tests.runtime.stores import AheadStore
+from tests.runtime.stores import AheadStore, SlowReads
 from tests.runtime.test_gate import BUDGET, USED_UP, spends, used
 from tests.runtime.world import ALICE, BOB, SCOPE, World, next_morning, said, world
 
@@ -182,19 +182,36 @@ async def test_an_attempt_that_was_overtaken_finds_the_task_in_the_store(
 ) -> None:
     gate = SlowGate()
     async with world(gate=gate, store=make_store()) as w:
-        first, second = (w.soon(adopt(w, given("say hi"))) for _ in range(2))
-        await settle()
+        attempts = [w.soon(adopt(w, given("say hi"))) for _ in range(2)]
+        assert w.runtime.adoptions.gate is not None
+        queues = w.runtime.adoptions.gate._queues
+        while [queue.users for queue in queues.values()] != [2]:
+            await settle()
         gate.go[0].set()
+        (first,), (second,) = await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
         await first
         before = await w.ended("given-1")
         await settle()
         assert w.runtime.registry.in_memory("given-1") is None
-        assert not second.done()
         gate.go[1].set()
         await second
         assert await w.get("given-1") == before
         assert heard(w) == ["say hi"]
     assert gate.is_balanced()
+
+
+async def test_a_commit_between_two_reads_is_no_task_of_another_caller() -> None:
+    store = SlowReads()
+    async with world(store=store) as w:
+        store.hold(1)
+        slow = w.soon(adopt(w, given("say hi")))
+        await settle()
+        await adopt(w, given("say hi"))
+        await w.ended("given-1")
+        assert w.runtime.registry.in_memory("given-1") is None
+        store.let_go()
+        await slow
+        assert heard(w) == ["say hi"]
 
 
 async def test_the_id_of_a_task_of_another_caller_is_a_conflict(
@@ -645,10 +662,26 @@ async def test_an_agent_without_contexts_takes_one_that_the_client_did_not_name(
 
 
 async def test_the_agent_gets_no_files_where_it_takes_none() -> None:
-    async with world(files="drop") as w:
+    async with world(files="ignore") as w:
         task = given(parts=(Part(text="say hi"), Part(raw=b"x")))
         await adopt(w, task)
         ended = await w.ended("given-1")
         # The client sees what it has sent.
         assert len(ended.history[0].parts) == 2
         assert len(w.scripted.turns[0].message.parts) == 1
+
+
+async def test_the_agent_gets_no_files_after_a_restart_either(
+    make_store: Callable[[], Store],
+) -> None:
+    w = World(store=make_store(), node="one", files="ignore")
+    await w.open()
+    await w.submit("wait gate", context="c")
+    task = given(parts=(Part(text="say hi"), Part(raw=b"x")), context="c")
+    await adopt(w, task)
+    await w.vanish()
+    await w.store.close()
+    async with world(store=make_store(), node="two", files="ignore", clock=next_morning()) as again:
+        ended = await again.ended("given-1")
+        assert len(ended.history[0].parts) == 2
+        assert [part.text for part in again.scripted.turns[-1].message.parts] == ["say hi"]

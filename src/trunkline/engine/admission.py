@@ -129,6 +129,16 @@ class MessageRules:
             self._check_modes(message)
         return message
 
+    def for_agent(self, message: Message) -> Message:
+        """A message from the journal as the agent gets it. Of a task that another gateway began,
+        the journal has all parts."""
+        if self._profile.files != "ignore":
+            return message
+        kept = tuple([part for part in message.parts if not _is_file(part)])
+        if not kept or len(kept) == len(message.parts):
+            return message
+        return replace(message, parts=kept)
+
     def _check_modes(self, message: Message) -> None:
         modes = self._modes
         for index, part in enumerate(message.parts):

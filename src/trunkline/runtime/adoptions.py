@@ -132,9 +132,12 @@ class Adoptions(Struct, frozen=True, kw_only=True, eq=False):
             return True
         if await self.store.get(scope, task_id) is not None:
             return True
-        if await self.store.entries(task_id, after=0, limit=1):
+        if not await self.store.entries(task_id, after=0, limit=1):
+            return False
+        if await self.store.get(scope, task_id) is None:
             raise _of_another()
-        return False
+        # It was committed between the two reads.
+        return True
 
     async def _made(
         self, agent: PublishedAgent, caller: Caller, given: GivenTask, lease: Lease

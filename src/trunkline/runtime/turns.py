@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from trunkline.engine.run_states import RunState
 from trunkline.model.errors import StoreError, TaskNotFound, TrunklineError, Unavailable
@@ -90,7 +90,10 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
     async def restored(self, run: Run, request: TurnRequest) -> TurnRequest:
         """The request with the large texts that stored messages and artifacts refer to."""
         request = await self.sessions.large_values.request(run.lane.scope, request)
-        run.restore(request.message)
+        message = run.agent.rules.for_agent(request.message)
+        if message is not request.message:
+            request = structs.replace(request, message=message)
+        run.restore(message)
         return request
 
     async def consume(self, run: Run, outputs: AsyncIterator[Output]) -> None:

@@ -1,3 +1,5 @@
+from typing import Literal
+
 import pytest
 from msgspec import structs
 
@@ -152,3 +154,21 @@ def test_push_notifications_are_refused() -> None:
     )
     with pytest.raises(PushNotificationNotSupported, match="leave out"):
         check_request(configured)
+
+
+FILE, TEXT = Part(raw=b"x"), Part(text="hi")
+
+
+@pytest.mark.parametrize(
+    ("files", "parts", "kept"),
+    [
+        ("ignore", (TEXT, FILE), (TEXT,)),
+        ("ignore", (FILE,), (FILE,)),
+        ("accept", (TEXT, FILE), (TEXT, FILE)),
+    ],
+)
+def test_a_message_of_the_journal_has_the_parts_that_the_agent_takes(
+    files: Literal["ignore", "accept"], parts: tuple[Part, ...], kept: tuple[Part, ...]
+) -> None:
+    rules = MessageRules(("*/*",), Profile(files=files))
+    assert rules.for_agent(message(*parts)).parts == kept
