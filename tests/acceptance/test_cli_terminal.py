@@ -19,7 +19,8 @@ def plain(shown: bytes) -> list[str]:
     """The lines that stay, without colours and spinners."""
     text = re.sub(r"\r\x1b\[2K[^\n]*?(?=\r\x1b\[2K|\x1b\[\?25h)", "", shown.decode())
     lines = [SEQUENCE.sub("", line).replace("\r", "") for line in text.split("\n")]
-    return [line for line in lines if line.strip() and "is working" not in line]
+    spins = ("is working", "the task waits for")
+    return [line for line in lines if line.strip() and not any(each in line for each in spins)]
 
 
 def test_an_answer_shows_with_what_led_to_it(shell: Shell, shared: Gateway) -> None:

@@ -77,8 +77,7 @@ def try_agent(
         async with asyncio.timeout(timeout), trial(settings, handle) as tried:
             for turn, parts in enumerate(turns, 1):
                 progress = Progress()
-                waiting_for = f"{tried.handle} is working"
-                view = View(screen, output=output, waiting_for=waiting_for, before=before)
+                view = View(screen, output=output, agent=tried.handle, before=before)
                 message = Message(
                     message_id=new_key(),
                     role=Role.USER,

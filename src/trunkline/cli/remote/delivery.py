@@ -23,8 +23,7 @@ async def watch_task(call: Invocation, task: str, save: Path | None) -> Exit:
     check_folder(save)
     screen = call.open_screen(shows_stream=True, waiting_for="the task")
     async with call.agent() as (agent, card):
-        waiting_for = f"{one_line(card.name)} is working"
-        view = View(screen, output=call.flags.output, waiting_for=waiting_for)
+        view = View(screen, output=call.flags.output, agent=one_line(card.name))
         follower = TaskFollower(agent, card, call, view, keeps_artifacts=save is not None)
         await follower.watch(task_or_last(task, agent, card, call.named))
         return finish(follower, save=save)
@@ -59,7 +58,7 @@ async def deliver(
             screen,
             output=call.flags.output,
             prints=shows_stream,
-            waiting_for=f"{one_line(card.name)} is working",
+            agent=one_line(card.name),
             before=before,
         )
         # Documents and files are made of the artifacts; a text is kept by its view.

@@ -113,15 +113,21 @@ def _refused(error: PeerRefused, call: Invocation, said: str, *, is_card: bool) 
             return Exit.REFUSED, f"{where} cannot do that: {said}. {remedy}"
         case _:
             pass
-    verb = "has an internal problem" if error.status >= 500 else "refuses"
-    remedy = ""
+    return Exit.REFUSED, f"{where} {_verb(error.status)}: {said}.{_remedy(error)}"
+
+
+def _verb(status: int) -> str:
+    if status == 503:
+        return "is not available"
+    return "has an internal problem" if status >= 500 else "refuses"
+
+
+def _remedy(error: PeerRefused) -> str:
     if error.retry_after_s is not None:
-        remedy = f" Try again in {error.retry_after_s:.0f} s."
-    elif error.status == 413:
-        remedy = " Send less, or send a link to the file: --file https://…"
-    elif error.status >= 500:
-        remedy = " Try again later, or ask its operator."
-    return Exit.REFUSED, f"{where} {verb}: {said}.{remedy}"
+        return f" Try again in {error.retry_after_s:.0f} s."
+    if error.status == 413:
+        return " Send less, or send a link to the file: --file https://…"
+    return " Try again later, or ask its operator." if error.status >= 500 else ""
 
 
 def _status(error: PeerRefused, said: str) -> str:

@@ -22,6 +22,7 @@ from trunkline.model.values import (
     Message,
     Task,
     TaskArtifactUpdateEvent,
+    TaskState,
     TaskStatusUpdateEvent,
 )
 from trunkline.ports.clock import Clock
@@ -58,10 +59,11 @@ class View:
         *,
         output: Form = "text",
         prints: bool = True,
-        waiting_for: str = "",
+        agent: str = "",
         before: Task | None = None,
     ) -> None:
-        """`before` is the task before the message, which is not shown again."""
+        """`agent` is its name, for people. `before` is the task before the message, which is not
+        shown again."""
         self.screen = screen
         # The answer, unless the screen shows it as it comes.
         self.answer = None if screen.shows_text or output == "json" else Answer()
@@ -71,10 +73,13 @@ class View:
         self.files = 0
         self._output = output
         self._prints = prints
-        self._waiting_for = waiting_for
+        self._agent = agent
+        self._is_queued = False
         self._events = EventReader(before)
 
     def item(self, item: StreamItem) -> None:
+        if isinstance(item, Task | TaskStatusUpdateEvent):
+            self._is_queued = item.status.state is TaskState.SUBMITTED
         if self._output == "json":
             if self._prints:
                 self.screen.close()
@@ -91,7 +96,8 @@ class View:
 
     def wait(self) -> None:
         if self._output == "text":
-            self.screen.wait(self._waiting_for)
+            what = f"the task waits for {self._agent}"
+            self.screen.wait(what if self._is_queued else f"{self._agent} is working")
 
 
 class TaskFollower:

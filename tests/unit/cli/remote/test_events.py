@@ -265,6 +265,30 @@ class Nowhere(PlainScreen):
         pass
 
 
+class Waits(Nowhere):
+    """Keeps what the user is told to wait for."""
+
+    def __init__(self) -> None:
+        super().__init__(shows_text=True)
+        self.told: list[str] = []
+
+    def wait(self, text: str) -> None:
+        self.told.append(text)
+
+
+def test_a_view_tells_a_task_that_waits_from_one_that_runs() -> None:
+    screen = Waits()
+    view = View(screen, agent="Helper")
+    for item in (moved(TaskState.SUBMITTED), moved(WORKING), chunk(artifact("a", "Hi"))):
+        view.item(item)
+        view.wait()
+    assert screen.told == [
+        "the task waits for Helper",
+        "Helper is working",
+        "Helper is working",
+    ]
+
+
 CHUNK = "x" * 10_000
 STREAMS: dict[str, Callable[[int], StreamItem]] = {
     "pieces": lambda number: chunk(artifact("a", f"{number} {CHUNK}"), append=number > 0),

@@ -65,7 +65,11 @@ def refused(
             Exit.REFUSED,
             "internal problem: no. Try again later, or ask its operator",
         ),
-        (refused(status=503, retry_after_s=7.2), Exit.REFUSED, "no. Try again in 7 s."),
+        (
+            refused(status=503, retry_after_s=7.2),
+            Exit.REFUSED,
+            "is not available: no. Try again in 7 s.",
+        ),
         (refused(status=429, retry_after_s=7.2), Exit.REFUSED, "refuses: no. Try again in 7 s."),
         (refused(status=413), Exit.REFUSED, "Send less, or send a link to the file"),
         (
