@@ -198,6 +198,44 @@ async def test_what_is_sent_to_a_context_that_waits_comes_behind_it(
     assert (await send(client, "say 4", context="c"))["status"]["state"] == COMPLETED
 
 
+async def test_a_list_has_what_waits_and_what_the_agent_has(
+    world: RelayedWorld, client: Client
+) -> None:
+    known = []
+    for number in range(3):
+        known.append((await send(client, f"say {number}"))["id"])
+        await world.clock.advance(1)
+    await leave(world)
+    for number in range(2):
+        known.append((await send(client, f"say late {number}", context="c"))["id"])
+        await world.clock.advance(1)
+    mailbox = await world.relay.relaying.mailbox.mailboxes.of("acme/scripted")  # type: ignore[union-attr]
+    async with mailbox.hold(mailbox.waiting[known[-1]].owner):
+        await come_back(world)
+        known.append((await send(client, "say here"))["id"])
+        order = [*reversed(known)]
+        page = await client.list()
+        assert (ids(page), page["totalSize"], page["nextPageToken"]) == (order, 6, "")
+        found, token = [], ""
+        while True:
+            page = await client.list(pageSize=2, **({"pageToken": token} if token else {}))
+            assert (page["totalSize"], page["pageSize"]) == (6, 2)
+            found += ids(page)
+            token = page["nextPageToken"]
+            if not token:
+                break
+        assert found == order
+        assert ids(await client.list(contextId="c")) == [known[4], known[3]]
+        done = await client.list(status=COMPLETED, includeArtifacts=True)
+        assert ids(done) == [known[5], known[2], known[1], known[0]]
+        assert all(task["artifacts"] for task in done["tasks"])
+        with refused("INVALID_PARAMS", "pageToken"):
+            await client.list(pageToken="relay.nonsense")
+        assert ids(await world.client(client.name, "bob").list()) == []
+    await world.clock.advance(5)
+    assert sorted(ids(await client.list())) == sorted(known)
+
+
 async def test_a_repeated_message_is_one_task(world: RelayedWorld, client: Client) -> None:
     await leave(world)
     key = {"idempotency-key": "k"}

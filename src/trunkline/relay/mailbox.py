@@ -186,6 +186,9 @@ class Mailbox:
             old = known.get(new.number)
             if old is not None:
                 old.version = new.version
+                if old.attempts != new.attempts:
+                    # Another node has sent it.
+                    old.attempts, old.is_unsure = new.attempts, new.is_unsure
                 new = old
             found[new.task_id] = new
         self.ended = {each.key.id: note async for each, note in self._notes()}
@@ -374,21 +377,25 @@ class Mailbox:
         )
 
     async def cancel(self, waiting: Waiting) -> Ended | None:
-        """The canceled task; None if the letter is gone. Raises StoreError."""
-        return await self._remove_as(
-            waiting,
-            lambda letter: ended(
-                letter,
-                TaskState.CANCELED,
-                "Canceled before the agent got the message.",
-                now_ms=self._clock.now_ms(),
-                is_unsure=False,
-            ),
+        """The canceled task; None if the agent has the letter, or may have it. Raises
+        StoreError."""
+        letter = await self.letter(waiting)
+        if letter is None or letter.lost:
+            return None
+        end = ended(
+            letter,
+            TaskState.CANCELED,
+            "Canceled before the agent got the message.",
+            now_ms=self._clock.now_ms(),
+            is_unsure=False,
         )
+        return end if await self._ended_as(waiting, end, only_if_unsent=True) else None
 
-    async def bury(self, waiting: Waiting, reason: str) -> Ended | None:
+    async def bury(self, waiting: Waiting, reason: str) -> None:
         """The letter will never be delivered, for this reason. Raises StoreError."""
-        return await self._remove_as(waiting, lambda letter: self._dead(letter, reason))
+        letter = await self.letter(waiting)
+        if letter is not None:
+            await self._ended_as(waiting, self._dead(letter, reason))
 
     def _dead(self, letter: Letter, reason: str, *, is_unsure: bool = False) -> Ended:
         return ended(
@@ -404,20 +411,20 @@ class Mailbox:
         """The agent has the task. Raises StoreError."""
         await asyncio.shield(self._tasks.start(self._remove(waiting, None), name="remove a letter"))
 
-    async def _remove_as(self, waiting: Waiting, end_of: Callable[[Letter], Ended]) -> Ended | None:
-        letter = await self.letter(waiting)
-        if letter is None:
-            return None
-        end = end_of(letter)
-        removed = self._tasks.start(self._remove(waiting, end), name="end a letter")
-        return end if await asyncio.shield(removed) else None
+    async def _ended_as(
+        self, waiting: Waiting, end: Ended, *, only_if_unsent: bool = False
+    ) -> bool:
+        removing = self._remove(waiting, end, only_if_unsent=only_if_unsent)
+        return await asyncio.shield(self._tasks.start(removing, name="end a letter"))
 
-    async def _remove(self, waiting: Waiting, end: Ended | None) -> bool:
+    async def _remove(
+        self, waiting: Waiting, end: Ended | None, *, only_if_unsent: bool = False
+    ) -> bool:
         """Whether the letter was still there."""
         task_id = waiting.task_id
 
         def change(head: Head) -> _Changes:
-            if task_id not in self.waiting:
+            if task_id not in self.waiting or (only_if_unsent and waiting.is_unsure):
                 return None
             key = letter_key(self.agent, waiting.number)
             delete = Delete(key=key, expected=waiting.version)

@@ -228,7 +228,7 @@ class MailboxOperations(Struct, frozen=True, kw_only=True, eq=False):
     async def _first_entry(self, waiting: Waiting) -> Entry:
         """Raises Unavailable for a letter of which it is unknown whether the agent has it."""
         letter = None if waiting.is_unsure else await self.mailbox.letter(waiting)
-        if letter is None:
+        if letter is None or letter.lost:
             raise unsure()
         return letter.first_entry
 
