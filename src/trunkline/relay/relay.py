@@ -323,7 +323,7 @@ class Relay:
         for attached in [*self._sessions.values()]:
             attached.session.drain(grace_s, began)
             attached.carrier.flush()
-        await self._wait_while(self._has_hosts, until=began + min(grace_s, LEAVE_S))
+        await self._wait_while(self._has_hosts, until=began + min(grace_s / 2, LEAVE_S))
         # A host that is still here is not about to leave. What comes now waits for its next relay,
         # because a request that begins here might not end.
         self._is_leaving = True
