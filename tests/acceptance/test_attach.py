@@ -25,7 +25,19 @@ from tests.acceptance.relay_hosts import (
 
 from trunkline.cli.exit_codes import Exit
 
-SEND = json.dumps({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}})
+HEAD = "Content-Type: application/json\r\nA2A-Version: 1.0\r\n"
+COMPLETED, SUBMITTED = "TASK_STATE_COMPLETED", "TASK_STATE_SUBMITTED"
+
+
+def send(number: int = 0) -> bytes:
+    message = {"messageId": f"m{number}", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
+    body = json.dumps({"message": message}).encode()
+    return request(body, below="/message:send", more=HEAD)
+
+
+def state_of(answer: bytes) -> str:
+    state: str = json.loads(answer)["task"]["status"]["state"]
+    return state
 
 
 @pytest.fixture
@@ -72,26 +84,28 @@ def attached(shell: Shell, arguments: list[str]) -> Iterator[Attached]:
         yield Attached(process)
 
 
-def call(relay: Gateway) -> int:
-    async def send() -> int:
-        async with caller(relay.port) as client:
-            head = "Content-Type: application/json\r\nA2A-Version: 1.0\r\n"
-            status, _ = await client.call(request(SEND.encode(), below="/message:send", more=head))
-            return status
+def call(relay: Gateway) -> str:
+    """The state of the task of a message."""
 
-    return asyncio.run(send())
+    async def once() -> str:
+        async with caller(relay.port) as client:
+            status, answer = await client.call(send())
+            assert status == 200, answer
+            return state_of(answer)
+
+    return asyncio.run(once())
 
 
 def test_an_agent_is_attached_called_and_stopped(relay: Gateway, shell: Shell) -> None:
     with attached(shell, flags(relay)) as gateway:
         assert gateway.until("started")["urls"] == [f"{relay.url}/t/acme/a2a/helper"]
         gateway.until("attached", agents=["acme/helper"])
-        assert call(relay) == 200
+        assert call(relay) == COMPLETED
         assert listening(gateway.process.pid) == []
         assert gateway.stop() == Exit.DONE
         gateway.until("stopped")
-    assert call(relay) == 503
-    # The task is kept.
+    # The next message waits at the relay, and the task of the first one is kept.
+    assert call(relay) == SUBMITTED
     assert (shell.folder / "data" / "trunkline" / "trunkline.db").exists()
 
 
@@ -164,7 +178,7 @@ def test_a_relay_that_restarts_has_the_agent_again(tmp_path: Path, shell: Shell)
         assert reason in ("the connection was lost", "cannot connect: connection refused")
         own.start("--port", str(own.port))
         gateway.until("attached")
-        assert call(own) == 200
+        assert call(own) == COMPLETED
         assert gateway.stop() == Exit.DONE
 
 
@@ -197,12 +211,35 @@ def test_one_line_on_a_terminal_shows_how_it_is(relay: Gateway, shell: Shell) ->
     shell.environment["TRUNKLINE_RELAY_TOKEN"] = HOST_TOKEN
     with shell.on_terminal(*flags(relay), COLUMNS="200") as terminal:
         terminal.until("attached to 127.0.0.1")
-        assert call(relay) == 200
+        assert call(relay) == COMPLETED
         terminal.until(" · 1 request · round trip ")
         terminal.interrupt()
         assert terminal.end() == Exit.DONE
     # The line is gone in the end, and what is there to copy stays.
     assert terminal.shown.endswith(b"\r\x1b[2K")
+
+
+def test_doctor_shows_the_token_to_the_relay(relay: Gateway, shell: Shell) -> None:
+    (shell.folder / "host.toml").write_text(
+        f"""
+        server.port = 0
+        [relay]
+        url = "ws://127.0.0.1:{relay.port}/agent"
+        standby = ["ws://127.0.0.1:1/agent"]
+        tenant = "acme"
+        agent_id = "helper"
+        token = "${{TOKEN}}"
+        [agents."me/echo"]
+        name = "Echo"
+        backend = {{ kind = "echo" }}
+        """
+    )
+    lines = shell.run("doctor", "--config", "host.toml", TOKEN=HOST_TOKEN).out.splitlines()
+    assert f"✓ relay: 127.0.0.1:{relay.port} takes the token" in lines
+    assert any(line.startswith("! relay: 127.0.0.1:1: cannot connect") for line in lines)
+    ended = shell.run("doctor", "--config", "host.toml", TOKEN="another-token")
+    assert ended.code == Exit.FAILED
+    assert f"✗ relay: 127.0.0.1:{relay.port}: the relay does not know the token." in ended.out
 
 
 @pytest.mark.full
@@ -248,6 +285,7 @@ class Load:
         self.by = dict.fromkeys(ports, 0)
         self.failed: list[object] = []
         self.longest_s = 0.0
+        self._sent = 0
 
     @property
     def served(self) -> int:
@@ -272,14 +310,17 @@ class Load:
             self.longest_s = max(self.longest_s, time.monotonic() - began)
 
     async def _call(self, port: int) -> bool:
-        """Whether the relay has served it. One after the other is asked, in this order."""
+        """Whether the agent has answered through this relay. The relays are asked in their order,
+        and none of them may keep a message that the agent could have had at the other one."""
+        self._sent += 1
         try:
             async with caller(port) as client:
-                status, body = await client.call(request(below="/tasks"))
+                status, body = await client.call(send(self._sent))
         except OSError:
             return False
-        if status == 200:
+        if status == 200 and state_of(body) == COMPLETED:
             self.by[port] += 1
-        elif status != 503:
-            self.failed.append((status, body))
-        return status == 200
+            return True
+        if status != 503:
+            self.failed.append((port, status, body))
+        return False

@@ -1,7 +1,7 @@
 """`RelayedWorld`: two gateways in one process. One is a relay, and all requests go there; the other
 has the agent."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -127,6 +127,7 @@ async def open_relayed_world(
     at_relay: Settings | None = None,
     token: str = TOKEN,
     clock: FakeClock | None = None,
+    standby: Sequence[str] = (),
     **options: Any,
 ) -> AsyncIterator[RelayedWorld]:
     clock = clock or FakeClock()
@@ -134,7 +135,10 @@ async def open_relayed_world(
     tasks = BackgroundTasks("wire")
     wire = Wire(_mount(relay, AGENT_PATH), tasks)
     monkeypatch.setattr(dialing, "dial", wire.dial)
-    own = replace(settings(**options), relay=replace(RELAY, mode=mode, token=Secret(token)))
+    own = replace(
+        settings(**options),
+        relay=replace(RELAY, mode=mode, standby=tuple(standby), token=Secret(token)),
+    )
     assert own.default_agent() == HANDLE
     host = build(own, base_url=BASE_URL, clock=clock)
     await relay.open()

@@ -1,5 +1,6 @@
 """Two gateways: the cards, callers and streams of an agent that is called through a relay."""
 
+import re
 from typing import Any
 
 import pytest
@@ -53,6 +54,13 @@ async def test_the_card_may_name_the_relay_alone(monkeypatch: pytest.MonkeyPatch
         assert set(urls(relayed)) == {AT_RELAY}
         direct = await world.direct.send(get("/.well-known/agent-card.json"))
         assert set(urls(direct)) == {AT_RELAY}
+
+
+async def test_the_card_names_the_relays_that_stand_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    standby = ("wss://second.example/base/agent",)
+    async with open_relayed_world(monkeypatch, mode="relay", standby=standby) as world:
+        relayed = await world.http.send(get(f"{PATH}/.well-known/agent-card.json"))
+        assert [*dict.fromkeys(urls(relayed))] == [AT_RELAY, f"https://second.example/base{PATH}"]
 
 
 async def test_the_card_asks_for_the_credential_of_the_relay(
@@ -148,16 +156,25 @@ async def test_an_outage_of_the_relay_is_one_of_the_gateway_where_it_is_the_only
 ) -> None:
     async with open_relayed_world(monkeypatch, mode=mode) as world:
         ready = Http(method="GET", path="/readyz")
-        assert (await world.direct.send(ready)).status == 200
+        answer = await world.direct.send(ready)
+        assert answer.body == b"ready\nnote: attached to the relay relay.example\n"
         world.wire.is_down = True
         world.wire.cut()
         await settle()
         answer = await world.direct.send(ready)
         assert answer.status == status
-        assert ("not attached to the relay" in answer.body.decode()) is (status == 503)
+        head = "ready\nnote" if status == 200 else "not ready"
+        expected = f"{head}: not attached to the relay: cut\n"
+        assert answer.body.decode() == expected
         # The agent is there for everyone else.
         direct = await world.direct.send(get("/a2a/rest/tasks"))
         assert direct.status == 200
+
+
+def requests_of(metrics: str) -> float:
+    found = re.search(r"^trunkline_relayed_requests_total (.*)$", metrics, re.MULTILINE)
+    assert found is not None
+    return float(found[1])
 
 
 async def test_metrics_know_what_is_attached(world: RelayedWorld) -> None:
@@ -165,6 +182,20 @@ async def test_metrics_know_what_is_attached(world: RelayedWorld) -> None:
     assert "trunkline_relay_agents 1.0" in relay
     host = (await world.direct.send(get("/metrics"))).body.decode()
     assert "trunkline_relayed_agents 1.0" in host
+    assert "trunkline_relayed_place 1.0" in host
+    before = requests_of(host)
+    assert "trunkline_relayed_round_trip_seconds 0.0" in host
+    assert 'trunkline_relayed_reconnects_total{relay="relay.example"} 0.0' in host
+    await world.client("jsonrpc-1.0").list()
+    world.wire.is_down = True
+    world.wire.cut()
+    await world.clock.advance(1)
+    world.wire.is_down = False
+    await world.clock.advance(10)
+    host = (await world.direct.send(get("/metrics"))).body.decode()
+    assert requests_of(host) == before + 1
+    assert 'trunkline_relayed_reconnects_total{relay="relay.example"} 1.0' in host
+    assert 'trunkline_relayed_failures_total{relay="relay.example"} 0.0' not in host
 
 
 async def test_a_body_that_the_gateway_has_no_memory_for_is_refused(

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from trunkline.app.adapters import check_backend, resources_for
 from trunkline.app.postgres import read_nodes
+from trunkline.app.relay_doctor import examine_relays
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.background import BackgroundTasks
 from trunkline.clock import SystemClock
@@ -45,7 +46,8 @@ class Examined(Struct, frozen=True):
 
 
 async def examine(settings: Settings) -> AsyncIterator[Examined]:
-    """Findings about server, access, stores and agents, in this order, as they become known."""
+    """Findings about server, access, stores, agents and relays, in this order, as they become
+    known."""
     for finding in _server(settings):
         yield Examined("server", finding)
     yield Examined("auth", _access(settings))
@@ -57,6 +59,9 @@ async def examine(settings: Settings) -> AsyncIterator[Examined]:
     async for handle, findings in _agents(settings):
         for finding in findings:
             yield Examined(f'agents."{handle}"', finding)
+    if settings.relay is not None:
+        async for finding in examine_relays(settings.relay):
+            yield Examined("relay", finding)
 
 
 async def _agents(settings: Settings) -> AsyncIterator[tuple[str, list[Finding]]]:

@@ -40,7 +40,7 @@ class Endpoints(Struct, frozen=True, kw_only=True):
     clock: Clock
     signer: CardSigner | None
     # Where agents are reached through a relay, by their handles, and whether only there.
-    relayed: Mapping[str, Place] = {}
+    relayed: Mapping[str, Sequence[Place]] = {}
     is_relayed_only: bool = False
 
     def of(
@@ -69,15 +69,17 @@ class Endpoints(Struct, frozen=True, kw_only=True):
             Place(base_url, addresses)
             for addresses in addresses_of(agent.handle, settings, is_default=is_default)
         ]
-        relayed = self.relayed.get(agent.handle)
-        for place in own if relayed is None else (*own, relayed):
+        # All relays hand requests on to the same addresses.
+        relayed = self.relayed.get(agent.handle, ())
+        for place in (*own, *relayed[:1]):
+            is_relayed = place in relayed
             make_card = partial(
                 agent_card,
                 agent.handle,
                 settings,
-                places=self._places(own[0] if place is relayed else place, relayed),
+                places=self._places(own[0] if is_relayed else place, relayed),
                 access=self.settings,
-                needs_token=place is relayed,
+                needs_token=is_relayed,
             )
             card, extended = self._cards(make_card(code=described), settings)
             endpoint = Endpoint(
@@ -100,11 +102,9 @@ class Endpoints(Struct, frozen=True, kw_only=True):
                 agent.backend.card.watchers.append(renew)
             yield endpoint
 
-    def _places(self, direct: Place, relayed: Place | None) -> Sequence[Place]:
-        """The places on a card: the relay after the gateway's own, or instead of them."""
-        if relayed is None:
-            return (direct,)
-        return (relayed,) if self.is_relayed_only else (direct, relayed)
+    def _places(self, direct: Place, relayed: Sequence[Place]) -> Sequence[Place]:
+        """The places on a card: the relays after the gateway's own, or instead of them."""
+        return relayed if relayed and self.is_relayed_only else (direct, *relayed)
 
     def _renew(
         self,

@@ -61,12 +61,14 @@ class Front:
         on_turned_away: OnTurnedAway | None = None,
         more_figures: Callable[[], Iterable[Figure | Labelled | Timed]] = tuple,
         more_problems: Callable[[], Sequence[str]] = tuple,
+        notes: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """`on_turned_away` learns of requests to agents that were refused for their credential.
         `more_figures` are those of features, for `/metrics`, and `more_problems` their reasons to
-        get no traffic, for `/readyz`."""
+        get no traffic, for `/readyz`, which has the `notes` while there are none."""
         self._more_figures = more_figures
         self._more_problems = more_problems
+        self._notes = notes
         self._clock = clock
         self._runtimes = runtimes
         # Its public key has a page. Set again before `apply` if the key has changed.
@@ -151,6 +153,7 @@ class Front:
                 large_bodies=self._large_bodies,
             ),
             pages=build_pages(
+                notes=self._notes,
                 problems=lambda: [*self._runtimes.problems(), *self._more_problems()],
                 metrics=self._metrics,
                 access=self._access_to_pages(settings),

@@ -171,6 +171,7 @@ def build(
         on_turned_away=None if hub is None else hub.audit.turned_away,
         more_figures=lambda: [*routing.routing.counts.figures(), *relaying.figures()],
         more_problems=relaying.problems,
+        notes=relaying.notes,
     )
     if settings.needs_main_store or routing.may_have_calls(settings):
         # These need the main store, also if no agent of the configuration has its tasks there.

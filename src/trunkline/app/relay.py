@@ -4,13 +4,11 @@ to."""
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-from trunkline.app.cards import Addresses, Place
+from trunkline.app.cards import Place
 from trunkline.app.front import Front
 from trunkline.app.relay_answers import RelayAnswers
-from trunkline.app.relay_deliveries import HostDeliveries
+from trunkline.app.relay_host import RelayHost
 from trunkline.app.relay_mailbox import RelayMailbox
 from trunkline.app.relay_nodes import NodeParts
 from trunkline.app.relay_tenants import TenantParts
@@ -22,34 +20,30 @@ from trunkline.model.errors import Unavailable
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Authenticator
 from trunkline.ports.clock import Clock
-from trunkline.ports.figures import Figure
+from trunkline.ports.figures import Figure, Labelled
 from trunkline.ports.websocket import WebSocket
-from trunkline.protocol.relay.addresses import CARD_PATHS, PREFIX, path_of
+from trunkline.protocol.relay.addresses import PREFIX
 from trunkline.protocol.relay.polling import CONNECTIONS_PATH
-from trunkline.relay import dialing, v1_tasks
+from trunkline.relay import v1_tasks
 from trunkline.relay.admission import Admission
 from trunkline.relay.attached_agents import AttachedAgent, attached_agents
-from trunkline.relay.exchanges import DELIVERY
-from trunkline.relay.host import Host, HostSettings, HostState, HostStatus
+from trunkline.relay.host import HostStatus
 from trunkline.relay.polling import PollingHosts
 from trunkline.relay.relay import Relay
 from trunkline.relay.relay import RelaySettings as Limits
-from trunkline.relay.relayed_callers import RelayedCallers
 from trunkline.relay.requests import RelayedRequests
 from trunkline.relay.sockets import HostSockets
-from trunkline.relay.transports import Transports
 from trunkline.relay.v1_agent import V1Agent
 from trunkline.relay.v1_connection import V1Connection
 from trunkline.relay.v1_routes import V1Routes
 from trunkline.relay.v1_sockets import V1Sockets
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.runtime import Runtime
-from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Scope, Send, serve_with
+from trunkline.server.asgi import AsgiRequest, Receive, Scope, serve_with
 from trunkline.server.endpoint import Limits as EndpointLimits
-from trunkline.server.http import Disconnected
 from trunkline.settings import Settings
 from trunkline.settings.cluster import ClusterSettings
-from trunkline.settings.relay import AGENT_PATH, RelaySettings
+from trunkline.settings.relay import AGENT_PATH
 from trunkline.settings.relay_server import RelayServerSettings
 
 
@@ -77,9 +71,9 @@ class Relaying:
             tokens = self._as_relay.tokens(allow_private=allow_private)
             self.tenants = TenantParts(tokens, clock=clock)
             self.mailbox = RelayMailbox(self._as_relay.policies, clock=clock)
-        self._host: _OwnHost | None = None
+        self._host: RelayHost | None = None
         if settings.relay is not None:
-            self._host = _OwnHost(settings.relay, gateway=settings, clock=clock)
+            self._host = RelayHost(settings.relay, gateway=settings, clock=clock)
         self._relay: _OwnRelay | None = None
 
     @property
@@ -87,14 +81,18 @@ class Relaying:
         return () if self._host is None else (self._host.callers,)
 
     @property
-    def places(self) -> Mapping[str, Place]:
-        """Where the agents can be called at a relay, by their handles."""
+    def places(self) -> Mapping[str, Sequence[Place]]:
+        """Where the agents can be called at relays, by their handles."""
         return {} if self._host is None else self._host.places
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The addresses of the agents at the relay."""
-        return tuple(f"{place.base_url}{place.addresses.jsonrpc}" for place in self.places.values())
+        """The addresses of the agents at relays."""
+        return tuple(
+            f"{place.base_url}{place.addresses.jsonrpc}"
+            for places in self.places.values()
+            for place in places
+        )
 
     @property
     def at_hub(self) -> RelayedAtHub | None:
@@ -167,12 +165,16 @@ class Relaying:
         """The reasons why the gateway gets no requests, for `/readyz`."""
         return [] if self._host is None else self._host.problems()
 
-    def figures(self) -> Iterator[Figure]:
+    def notes(self) -> list[str]:
+        """What `/readyz` says of a gateway that is ready."""
+        return [] if self._host is None else self._host.notes()
+
+    def figures(self) -> Iterator[Figure | Labelled]:
         for part in self._parts:
             yield from part.figures()
 
     @property
-    def _parts(self) -> "list[_OwnRelay | _OwnHost]":
+    def _parts(self) -> "list[_OwnRelay | RelayHost]":
         return [part for part in (self._relay, self._host) if part is not None]
 
 
@@ -296,106 +298,3 @@ class _OwnRelay:
 
     async def _identify(self, scope: Scope, receive: Receive) -> Principal:
         return await self._tenants.identify_caller(AsgiRequest.of(scope, receive))
-
-
-class _OwnHost:
-    def __init__(self, settings: RelaySettings, *, gateway: Settings, clock: Clock) -> None:
-        self._settings = settings
-        self._clock = clock
-        self._handles = settings.handles(gateway.default_agent())
-        self.callers = RelayedCallers()
-        self._transports = Transports(settings.transport, clock=clock)
-        self._host: Host | None = None
-        self._front: Front | None = None
-        self._deliveries: HostDeliveries | None = None
-
-    @property
-    def places(self) -> Mapping[str, Place]:
-        return {
-            handle: Place(self._settings.base_url, _addresses(path_of(agent)))
-            for agent, handle in self._handles.items()
-        }
-
-    @property
-    def is_only_way(self) -> bool:
-        return self._settings.mode == "relay"
-
-    @property
-    def status(self) -> HostStatus | None:
-        return None if self._host is None else self._host.status
-
-    def connect(self, front: Front) -> None:
-        self._front = front
-        self._host = Host(
-            HostSettings(
-                url=self._settings.url,
-                standby=self._settings.standby,
-                agents=self._handles,
-                protocol=self._settings.protocol,
-                v1_operations=self._settings.v1_operations(),
-            ),
-            app=self._serve,
-            callers=self.callers,
-            token=self._token,
-            clock=self._clock,
-            dial=(dialing.dial_v1 if self._settings.protocol == "v1" else self._transports.dial),
-        )
-
-    def open(self, runtimes: Runtimes) -> None:
-        assert self._front is not None
-        self._deliveries = HostDeliveries(self._front, runtimes, callers=self.callers)
-
-    def start(self) -> None:
-        assert self._host is not None
-        self._host.start()
-
-    async def drain(self, *, grace_s: float) -> None:
-        assert self._host is not None
-        await self._host.drain(grace_s=grace_s)
-
-    async def close(self) -> None:
-        if self._host is not None:
-            await self._host.close()
-        await self._transports.close()
-
-    def problems(self) -> list[str]:
-        # Where the gateway can be called directly as well, an outage of the relay is none of its
-        # own.
-        host = self._host
-        if host is None or not self.is_only_way or host.state is HostState.ATTACHED:
-            return []
-        return [f"not attached to the relay: {host.trouble or 'connecting'}"]
-
-    def figures(self) -> Iterator[Figure]:
-        attached = 0 if self._host is None else len(self._host.attached_agents)
-        yield "trunkline_relayed_agents", "Agents that the relay has a lease for.", attached
-
-    async def _token(self) -> str:
-        if self._settings.token is not None:
-            return self._settings.token.reveal()
-        try:
-            text = await asyncio.to_thread(Path(self._settings.token_path).read_text, "utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not a text"
-            raise dialing.DialFailed(f"relay.token_path cannot be read: {why}") from None
-        return text.strip()
-
-    async def _serve(self, scope: Any, receive: Receive, send: Send) -> None:
-        assert self._front is not None
-        if DELIVERY in scope.get("extensions", ()):
-            assert self._deliveries is not None
-            await self._deliveries.serve(scope, receive, send)
-            return
-        request = AsgiRequest.of(scope, receive, memory=self._front.budget)
-        try:
-            await self._front.application.serve(request, AsgiResponse(send))
-        except Disconnected:
-            return
-        finally:
-            request.release()
-
-
-def _addresses(path: str) -> Addresses:
-    return Addresses(
-        card_paths=tuple(f"{path}{card}" for card in CARD_PATHS), jsonrpc=path, rest=path
-    )

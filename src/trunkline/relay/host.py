@@ -246,6 +246,7 @@ class Host:
             callers=self._callers,
             tasks=self._tasks,
             clock=self._clock,
+            on_request=self._agents.count,
             on_greeted=partial(self._on_event, link, Welcomed(is_resumed=False)),
         )
         return V1Attachment(host, relay=link.name)

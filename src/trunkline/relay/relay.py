@@ -134,6 +134,8 @@ class Relay:
         self.is_draining = False
         # Whether requests do not reach the hosts here any more.
         self._is_leaving = False
+        # The agents whose hosts have left because this relay stops.
+        self._left: set[str] = set()
 
     def listen(self, listener: LeaseListener) -> None:
         """Tell the listener of each lease from now on."""
@@ -315,6 +317,10 @@ class Relay:
                 del self._sessions_of[owner]
         self._tell_released(released)
 
+    def has_moved(self, agent: str) -> bool:
+        """Whether the agent is at another relay now, because this one stops."""
+        return agent in self._left
+
     async def drain(self, *, grace_s: float) -> None:
         """Tell the hosts that the relay stops, and wait until they are attached elsewhere and their
         requests have ended. Until they have left, or could have, requests still reach them."""
@@ -379,6 +385,8 @@ class Relay:
                 credential = {b"authorization": b"Bearer " + token.encode()}
                 self._check(attached, credential, is_new=True)
             case Draining():
+                if self.is_draining:
+                    self._left.update(attached.session.leases)
                 released = self._release(attached)
                 attached.session.lease({})
                 self._tell_released(released)

@@ -23,8 +23,13 @@ class RelayedAgents:
         self._app = app
         self._callers = callers
 
-    async def serve(self, exchange: Exchange, opened: Opened) -> None:
+    def count(self) -> None:
         self.requests += 1
+
+    async def serve(self, exchange: Exchange, opened: Opened) -> None:
+        # The relay itself asks for cards, as a caller that may call nothing.
+        if opened.caller.operations != ():
+            self.count()
         handle = self.handles.get(opened.agent, "")
         address = address_of(unquote(opened.target.partition("?")[0]))
         is_address = address is not None and address.agent == opened.agent

@@ -188,7 +188,9 @@ class RelayedRequests:
                 if await self._exchange(request, way, may_repeat=may_repeat):
                     return
             refused = way.host_session
-        if at_relay is not None and await at_relay.answer(request, is_away=True):
+        # A message that waited at a relay which stops would wait longer than it has to.
+        has_moved = self._relay.has_moved(agent)
+        if not has_moved and at_relay and await at_relay.answer(request, is_away=True):
             return
         raise not_attached()
 

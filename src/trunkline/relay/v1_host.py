@@ -60,8 +60,10 @@ class V1Host:
         tasks: BackgroundTasks,
         clock: Clock,
         on_greeted: Callable[[], None] = lambda: None,
+        on_request: Callable[[], None] = lambda: None,
     ) -> None:
-        """`app` serves the requests. `on_greeted` learns that the relay has taken the agent."""
+        """`app` serves the requests. `on_greeted` learns that the relay has taken the agent, and
+        `on_request` of each request."""
         # The agent that can be called through the relay now; empty if there is none.
         self.attached = ""
         self.is_draining = False
@@ -71,6 +73,7 @@ class V1Host:
         self.tasks: Final = tasks
         self.clock: Final = clock
         self._on_greeted = on_greeted
+        self._on_request = on_request
 
     async def carry(self, socket: Socket, token: str) -> Close:
         """Serve the requests that come over the socket until it is closed. Returns how."""
@@ -97,6 +100,7 @@ class V1Host:
         self.is_draining = True
 
     async def serve(self, request: v1.RequestPayload) -> v1.ResponsePayload:
+        self._on_request()
         try:
             rpc = read_call(request)
         except TrunklineError as error:

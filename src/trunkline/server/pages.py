@@ -29,9 +29,10 @@ def build_pages(
     version: str,
     lifespan: Lifespan | None = None,
     more: Mapping[str, App] | None = None,
+    notes: Callable[[], Sequence[str]] = tuple,
 ) -> Starlette:
-    """`problems` are the reasons for which the gateway should get no traffic now; `more` are
-    ASGI applications, each for one path."""
+    """`problems` are the reasons for which the gateway should get no traffic now, and `notes` what
+    is worth knowing while it gets some; `more` are ASGI applications, each for one path."""
 
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -39,7 +40,7 @@ def build_pages(
     async def readyz(_: Request) -> Response:
         found = problems()
         if not found:
-            return PlainTextResponse("ready\n")
+            return PlainTextResponse("".join(["ready\n", *(f"note: {n}\n" for n in notes())]))
         text = "".join(f"not ready: {problem}\n" for problem in found)
         return PlainTextResponse(text, status_code=503, headers={"Retry-After": "5"})
 

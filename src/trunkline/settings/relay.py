@@ -98,10 +98,19 @@ class RelaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def base_url(self) -> str:
         """The address below which clients reach the relay."""
-        parts = urlsplit(self.url)
-        scheme = "https" if parts.scheme == "wss" else "http"
-        path = parts.path.rstrip("/").removesuffix(AGENT_PATH)
-        return f"{scheme}://{parts.netloc}{path}"
+        return base_url_of(self.url)
+
+    @property
+    def base_urls(self) -> tuple[str, ...]:
+        """The same for this relay and those that stand by."""
+        return tuple(dict.fromkeys(map(base_url_of, (self.url, *self.standby))))
+
+
+def base_url_of(url: str) -> str:
+    parts = urlsplit(url)
+    scheme = "https" if parts.scheme == "wss" else "http"
+    path = parts.path.rstrip("/").removesuffix(AGENT_PATH)
+    return f"{scheme}://{parts.netloc}{path}"
 
 
 def relay_problems(
