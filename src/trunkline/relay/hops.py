@@ -30,7 +30,7 @@ HOP_SETTINGS: Final = SessionSettings(
     max_unacknowledged_frames=8000,
     max_unacknowledged_bytes=4 * 1024 * 1024,
     heartbeat_s=2.0,
-    resume_s=5.0,
+    resume_s=2.0,
 )
 TICK_S: Final = 0.5
 # Between two attempts to connect.
