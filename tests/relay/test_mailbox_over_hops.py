@@ -1,0 +1,42 @@
+"""The cases of `test_mailbox` with two relays: messages come to one, and the agent is attached at
+the other, which delivers them."""
+
+import inspect
+from collections.abc import AsyncIterator
+from types import FunctionType
+
+import pytest
+from tests.bindings.clients import CLIENTS
+from tests.relay import test_mailbox
+from tests.relay.gateways import RelayedWorld, open_world_of_two_relays
+
+# Each relay counts its own deliveries.
+NOT_HERE = {"test_metrics_tell_what_waits"}
+
+
+@pytest.fixture(
+    params=[
+        name if name == "jsonrpc-1.0" else pytest.param(name, marks=pytest.mark.full)
+        for name in CLIENTS
+    ]
+)
+def dialect(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RelayedWorld]:
+    async with open_world_of_two_relays(monkeypatch) as world:
+        yield world
+
+
+for name, case in vars(test_mailbox).items():
+    # The others open relays of their own.
+    if (
+        name.startswith("test_")
+        and name not in NOT_HERE
+        and isinstance(case, FunctionType)
+        and {"world", "client"} <= set(inspect.signature(case).parameters)
+    ):
+        globals()[name] = case
