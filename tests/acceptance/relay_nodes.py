@@ -17,7 +17,7 @@ NOT_COUNTED = (HELLO, b"")
 OTHER_HOST_TOKEN = "another-host-has-this-token"
 _RELAY = f"""
 [relay_server]
-mailbox = "fail"
+mailbox = "{{mailbox}}"
 [auth.keys.alice]
 key = "{ALICE_KEY}"
 [auth.keys.hosts]
@@ -31,13 +31,13 @@ attach = ["acme/*"]
 
 @asynccontextmanager
 async def relay_nodes(
-    folder: Path, url: str, *, count: int = 2, times: Times = SHORT
+    folder: Path, url: str, *, count: int = 2, times: Times = SHORT, mailbox: str = "fail"
 ) -> AsyncIterator[list[GatewayProcess]]:
     nodes = []
     for number in range(count):
         place = folder / f"node{number}"
         place.mkdir()
-        config = f"{config_on(url, times)}{_RELAY}"
+        config = f"{config_on(url, times)}{_RELAY.format(mailbox=mailbox)}"
         nodes.append(GatewayProcess(place, free_port(), config))
         nodes[-1].environment["XDG_DATA_HOME"] = str(place)
     try:
