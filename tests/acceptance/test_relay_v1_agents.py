@@ -16,9 +16,10 @@ from websockets.exceptions import ConnectionClosed
 
 # Each test has an agent of its own.
 AGENTS = ["noisy", *(f"a{number}" for number in range(60))]
+QUEUED = [f"q{number}" for number in range(5)]
 CONFIG = """
-[server]
-relay = true
+[relay_server]
+mailbox = "fail"
 [auth.keys.alice]
 key = "alice-has-this-key"
 [auth.keys.bob]
@@ -35,7 +36,15 @@ attach = ["acme/*"]
 key = "the-token-of-{agent}-here"
 attach = ["acme/{agent}"]
 """
-    for agent in AGENTS
+    for agent in (*AGENTS, *QUEUED)
+)
+CONFIG += "".join(
+    f"""
+[relay_server.agents."acme/{agent}"]
+mailbox = "queue"
+wait_s = 0
+"""
+    for agent in QUEUED
 )
 ALICE, BOB = "alice-has-this-key", "bob-has-another-key"
 
@@ -44,10 +53,11 @@ class World:
     def __init__(self, relay: Gateway) -> None:
         self.relay = relay
         self._names = iter(AGENTS[1:])
+        self._queued = iter(QUEUED)
         self.name = ""
 
-    def new_agent(self) -> None:
-        self.name = next(self._names)
+    def new_agent(self, *, is_queued: bool = False) -> None:
+        self.name = next(self._queued if is_queued else self._names)
 
     def attach(self, *, name: str = "", **options: Any) -> Any:
         token = f"the-token-of-{name or self.name}-here"
@@ -81,6 +91,21 @@ def relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def world(relay: World) -> World:
     relay.new_agent()
     return relay
+
+
+@pytest.fixture
+async def away(relay: World) -> World:
+    """With an agent that was attached once, and whose messages wait."""
+    relay.new_agent(is_queued=True)
+    async with relay.attach():
+        pass
+    for _ in range(1000):
+        # From the agent at first, and from the copy of the relay once it is away.
+        card = await relay.get("/.well-known/agent-card.json")
+        if card.status_code == 200 and card.headers.get("trunkline-presence") == "offline":
+            return relay
+        await asyncio.sleep(0.01)
+    raise AssertionError(relay.relay.stderr)
 
 
 async def closed(agent: V1Agent) -> int | None:
@@ -219,6 +244,88 @@ async def test_b6_callers_learn_at_once_that_the_agent_has_died(world: World) ->
             answers = await calls
     assert {answer["http"] for answer in answers} == {502}
     assert "may have acted" in answers[0]["error"]["message"]
+
+
+async def task_in(world: World, id: str, state: str) -> Any:
+    for _ in range(1000):
+        answer = await world.rpc("tasks/get", {"id": id})
+        if "result" in answer and answer["result"]["status"]["state"] == state:
+            return answer["result"]
+        await asyncio.sleep(0.01)
+    raise AssertionError(world.relay.stderr)
+
+
+async def test_b7_messages_that_waited_come_in_order_and_one_at_a_time_in_a_context(
+    away: World,
+) -> None:
+    ids = []
+    for number in range(12):
+        given = message(f"{number % 3}.{number}.", contextId=f"context-{number % 3}")
+        ids.append((await away.rpc("message/send", given))["result"]["id"])
+    async with away.attach() as agent:
+        agent.may_answer.clear()
+        # One of each context is on its way, and no other.
+        await until(lambda: len(agent.requests) == 3)
+        agent.may_answer.set()
+        await until(lambda: len(agent.requests) == 12)
+        for id in ids:
+            await task_in(away, id, "completed")
+    texts = [request["params"]["message"]["parts"][0]["text"] for request in agent.requests]
+    for context in "012":
+        of_context = [int(text.split(".")[1]) for text in texts if text.startswith(context)]
+        assert of_context == sorted(of_context)
+
+
+async def test_b8_a_task_that_waited_keeps_the_id_that_its_client_has(away: World) -> None:
+    queued = (await away.rpc("message/send", message("later", contextId="mine")))["result"]
+    assert queued["status"]["state"] == "submitted"
+    id = queued["id"]
+    async with away.attach() as agent:
+        task = await task_in(away, id, "completed")
+        assert "re: later" in str(task)
+        assert (task["id"], task["contextId"]) == (id, "mine")
+        # The agent has another id for it.
+        assert [*agent.tasks] != [id]
+        listed = (await away.rpc("tasks/list", {}))["result"]["tasks"]
+        assert [each["id"] for each in listed] == [id]
+        assert (await away.rpc("tasks/get", {"id": id}, key=BOB))["error"]["code"] == -32001
+        # The conversation goes on in its context.
+        agent.send = lambda params: agent.run(params, state="input-required")
+        asked = (await away.rpc("message/send", message("more", contextId="mine")))["result"]
+        assert agent.requests[-1]["params"]["message"]["contextId"] == "mine"
+        further = message("and more", taskId=asked["id"])
+        await away.rpc("message/send", further)
+        assert agent.requests[-1]["params"]["message"]["taskId"] == asked["id"]
+        cancelled = await away.rpc("tasks/cancel", {"id": id})
+        assert cancelled["result"]["id"] == id
+
+
+async def test_b8_a_delivery_may_end_with_a_message_or_an_error(away: World) -> None:
+    first = (await away.rpc("message/send", message("one")))["result"]["id"]
+    second = (await away.rpc("message/send", message("two")))["result"]["id"]
+    async with away.attach() as agent:
+
+        def answer(params: dict[str, Any]) -> Any:
+            if "two" in str(params):
+                raise Refuse(-32603, "the model is down")
+            parts = [{"kind": "text", "text": "only a word"}]
+            return {"kind": "message", "messageId": "a", "role": "agent", "parts": parts}
+
+        agent.send = answer
+        told = await task_in(away, first, "completed")
+        assert "only a word" in str(told["status"]["message"])
+        failed = await task_in(away, second, "failed")
+        assert "the model is down" in str(failed["status"]["message"])
+        listed = (await away.rpc("tasks/list", {}))["result"]["tasks"]
+        assert {each["id"] for each in listed} == {first, second}
+
+
+async def test_b15_the_card_is_there_while_the_agent_is_away(away: World) -> None:
+    for name in ("agent.json", "agent-card.json"):
+        answer = await away.get(f"/.well-known/{name}")
+        assert answer.status_code == 200
+        assert answer.json()["x-unknown"] == CARD["x-unknown"]
+        assert answer.json()["url"] == away.url
 
 
 async def test_b9_errors_of_the_older_addresses_have_bodies(world: World) -> None:

@@ -243,6 +243,7 @@ class _OwnRelay:
             self._answers,
             store=await main.main.open(),
             large_values=main.service.large_values,
+            known=self._mailbox.known,
             base_url=self._base_url,
             clock=self._clock,
         )

@@ -12,6 +12,7 @@ from trunkline.protocol import card_reading
 from trunkline.protocol.relay.addresses import path_of
 from trunkline.protocol.relay.v1_cards import card_at_relay
 from trunkline.protocol.versions import Version
+from trunkline.relay.known_agents import KnownAgents
 from trunkline.relay.requests import RelayedRequest
 from trunkline.relay.v1_agent import V1Agent
 from trunkline.relay.v1_connection import V1Connection
@@ -29,9 +30,11 @@ class V1Agents:
         *,
         store: Store,
         large_values: LargeValues,
+        known: KnownAgents,
         base_url: str,
         clock: Clock,
     ) -> None:
+        self._known = known
         self._answers = answers
         self._store = store
         self._large_values = large_values
@@ -62,6 +65,7 @@ class V1Agents:
             card=served,
             decoded_card=_decoded(served),
             bindings=self,
+            known=self._known,
             clock=self._clock,
         )
 

@@ -34,7 +34,7 @@ MAX_OF_ONE: Final = 10_000
 # Reads cards, and may call nothing.
 _READER: Final = Caller(id="relay", operations=())
 # The header that asks for each form of the card.
-_FORMS: Final[dict[Form, str]] = {"hybrid": "", "1.0": "1.0", "0.3": "0.3"}
+FORMS: Final[dict[Form, str]] = {"hybrid": "", "1.0": "1.0", "0.3": "0.3"}
 MAX_CARD_BYTES: Final = 512 * 1024
 # When to ask again for a card that could not be read.
 _RETRIES_S: Final = (1.0, 5.0, 30.0)
@@ -102,7 +102,7 @@ class KnownAgents:
 
     def released(self, agent: str) -> None:
         self._leased.discard(agent)
-        self._tasks.spawn(self._tried(agent, {}), name="remember when an agent left")
+        self._tasks.spawn(self.remember(agent, {}), name="remember when an agent left")
 
     async def find(self, agent: str) -> KnownAgent | None:
         """Raises StoreError."""
@@ -144,7 +144,8 @@ class KnownAgents:
             known = replace(_decode(record.body), last_seen_ms=now_ms)
         return replace(known, cards=cards) if cards else known
 
-    async def _tried(self, agent: str, cards: dict[str, CardCopy]) -> None:
+    async def remember(self, agent: str, cards: dict[str, CardCopy]) -> None:
+        """Like `keep`, for those who go on without it."""
         try:
             await self.keep(agent, cards)
         except StoreError as error:
@@ -154,19 +155,19 @@ class KnownAgents:
 
     async def _came(self, agent: str) -> None:
         # At once, because messages are queued for known agents alone.
-        await self._tried(agent, {})
+        await self.remember(agent, {})
         for wait_s in (0.0, *_RETRIES_S):
             await self._clock.sleep(wait_s)
             if agent not in self._leased:
                 return
             cards = await self._fetched(agent)
             if cards:
-                await self._tried(agent, cards)
+                await self.remember(agent, cards)
                 return
 
     async def _fetched(self, agent: str) -> dict[str, CardCopy]:
         found: dict[str, CardCopy] = {}
-        for form, version in _FORMS.items():
+        for form, version in FORMS.items():
             call = HostCall(
                 agent=agent,
                 caller=_READER,

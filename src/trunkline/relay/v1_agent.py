@@ -26,6 +26,7 @@ from trunkline.protocol.relay.session import SessionSettings
 from trunkline.protocol.relay.v1_relay_session import MAX_PENDING
 from trunkline.relay.carrier import Carrier, OpenStream, Socket
 from trunkline.relay.exchanges import Exchange
+from trunkline.relay.known_agents import FORMS, CardCopy, KnownAgents
 from trunkline.relay.loopback import socket_pair
 from trunkline.relay.requests import Receive, RelayedRequest, Scope, Send
 from trunkline.relay.v1_operations import V1Operations
@@ -57,9 +58,11 @@ class V1Agent:
         card: bytes,
         decoded_card: AgentCard | None,
         bindings: Bindings,
+        known: KnownAgents,
         clock: Clock,
     ) -> None:
-        """`agent` is tenant and id at the relay. `card` is what clients get."""
+        """`agent` is tenant and id at the relay. `card` is what clients get, also from `known`."""
+        self._known = known
         self._agent = agent
         self._operations = operations
         self._card = card
@@ -68,6 +71,7 @@ class V1Agent:
         self._tasks = BackgroundTasks("agent of protocol v1")
         self._requests: set[asyncio.Task[None]] = set()
         self._leased = asyncio.Event()
+        self._is_leaving = False
         session = HostSession(_SETTINGS, now=clock.monotonic(), agents=[agent])
         self._carrier = Carrier(session, clock=clock, tasks=self._tasks, on_event=self._on_event)
         self._clock = clock
@@ -84,11 +88,15 @@ class V1Agent:
         return self._tasks.start(self._carrier.carry(self._end), name="carry")
 
     async def leased(self) -> None:
-        """Once the relay sends requests for the agent here."""
+        """Once the relay sends requests for the agent here, and knows its card."""
         await self._leased.wait()
+        # The relay would ask for it, and the agent may leave before that.
+        copy = CardCopy(body=self._card, etag=etag(self._card))
+        await self._known.remember(self._agent, dict.fromkeys(FORMS, copy))
 
     async def leave(self) -> None:
         """The agent is gone, and its requests have failed."""
+        self._is_leaving = True
         if self._requests:
             await asyncio.wait(self._requests, timeout=_ERRORS_S)
         # Here and not by the carrier, which would be too late for the end of the connection.
@@ -104,6 +112,10 @@ class V1Agent:
 
     def _on_event(self, event: HostEvent) -> None:
         match event:
+            case Opened() if self._is_leaving:
+                stream = self._carrier.stream(event.stream)
+                stream.cancel("refused", "the agent has left")
+                stream.close()
             case Opened(task=""):
                 # Here and not in the task, so that the pieces behind it find their stream.
                 exchange = Exchange(self._carrier, event)

@@ -65,6 +65,12 @@ class V1Connection:
         self._session = session
         self._answers: dict[str, asyncio.Future[v1.ResponsePayload | None]] = {}
         self._is_open = True
+        self._has_begun = asyncio.Event()
+
+    def begin(self) -> None:
+        """Send the requests from now on, because the agent expects `auth_ok` as the first
+        frame."""
+        self._has_begun.set()
 
     async def call(self, method: str, params: bytes, *, within_s: float = CALL_S) -> bytes:
         """The JSON of the result. Raises AgentRefused, AgentLost, Unavailable, TooManyRequests or
@@ -76,6 +82,7 @@ class V1Connection:
         answer = self._answers[id] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(within_s):
+                await self._has_begun.wait()
                 try:
                     await self._socket.send(message)
                 except WebSocketClosed:
@@ -124,6 +131,7 @@ class V1Connection:
     def _fail(self) -> None:
         """No answer comes any more, so that those who wait for one learn it at once."""
         self._is_open = False
+        self._has_begun.set()
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_result(None)

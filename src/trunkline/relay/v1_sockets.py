@@ -179,6 +179,7 @@ class V1Sockets:
             return await _refuse(socket, Close(SILENT, "the relay is busy; try again later"))
         tenant, _, id = name.partition("/")
         await socket.send(v1.encode(v1.AuthOk(agent_id=id, tenant=tenant)))
+        connection.begin()
         _log.info("an agent of protocol v1 is attached", extra={"agent": name})
         answers = self._tasks.start(connection.serve(), name="read from an older agent")
         try:
