@@ -9,6 +9,7 @@ from tests.bindings.asgi import App
 from tests.relay.world import AGENT, RelayWorld, open_relay
 
 from trunkline.relay.carrier import Socket
+from trunkline.relay.dialing import DialFailed
 from trunkline.relay.host import Host, HostSettings
 from trunkline.relay.relayed_callers import RelayedCallers
 from trunkline.testing import FakeClock, settle
@@ -54,6 +55,8 @@ class Relays:
         return host
 
     async def _tell_token(self) -> str:
+        if not self.token:
+            raise DialFailed("there is no token")
         return self.token
 
 

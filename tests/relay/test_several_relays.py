@@ -3,11 +3,13 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from msgspec.structs import replace
 from tests.relay.apps import Scripted, Told
 from tests.relay.relays import Relays, open_relays
 from tests.relay.wire import End, Wire
 from tests.relay.world import AGENT, Get, RelayWorld
 
+from trunkline.model.principal import Principal
 from trunkline.protocol.relay.reconnects import PATIENCE_S
 from trunkline.relay.host import Host, HostState
 from trunkline.testing import settle
@@ -275,6 +277,21 @@ async def test_a_token_that_was_replaced_meanwhile_is_tried(relays: Relays) -> N
     await relays.clock.advance(65)
     assert host.state is HostState.ATTACHED
     assert await served_by(relays) == [True, False]
+
+
+async def test_a_token_that_cannot_be_read_for_a_while_ends_no_session(relays: Relays) -> None:
+    world = relays.worlds[0]
+    ends_ms = relays.clock.now_ms() + 300_000
+    host = Principal(id="host", roles=("attach:acme/*",))
+    world.principals["host-token"] = replace(host, ends_ms=ends_ms)
+    world.principals["newer-token"] = host
+    await relays.attach(Told(), relays=1)
+    relays.token = ""
+    await relays.clock.advance(270)
+    relays.token = "newer-token"
+    await relays.clock.advance(120)
+    assert await served_by(relays) == [True, False]
+    assert len(relays.dialed) == 1
 
 
 async def test_a_refused_host_attaches_when_it_has_another_token(relays: Relays) -> None:

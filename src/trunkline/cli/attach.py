@@ -1,5 +1,6 @@
 """`trunkline attach`: a gateway that is reached through a relay."""
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -206,7 +207,7 @@ def _screen(output: str, *, may_renew: bool) -> "Screen":
 
     if output == "json":
         return JsonScreen(sys.stdout, may_renew=may_renew)
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         return LiveScreen(sys.stderr, may_renew=may_renew)
     return PlainScreen(sys.stdout, may_renew=may_renew)
 

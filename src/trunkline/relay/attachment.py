@@ -14,6 +14,8 @@ from trunkline.relay.dialing import DialFailed
 from trunkline.relay.exchanges import Exchange
 from trunkline.relay.relayed_agents import RelayedAgents
 
+_TOKEN_RETRY_S: Final = 5.0
+
 
 class Attachment(Protocol):
     # It ends what it has begun, and is not connected again.
@@ -145,10 +147,12 @@ class SessionAttachment:
         self._tell(event)
 
     async def _reauthenticate(self) -> None:
-        try:
-            token = await self._token()
-        except DialFailed:
-            # The connection ends with the token, and the next attempt says why there is no other.
-            return
-        self.session.reauthenticate(token)
-        self.carrier.flush()
+        while self.is_connected:
+            try:
+                self.session.reauthenticate(await self._token())
+            except DialFailed:
+                # There is some time left for another program to write the file.
+                await self._clock.sleep(_TOKEN_RETRY_S)
+            else:
+                self.carrier.flush()
+                return
