@@ -9,7 +9,7 @@ from tests.bindings.asgi import App
 from tests.relay.world import AGENT, RelayWorld, open_relay
 
 from trunkline.relay.carrier import Socket
-from trunkline.relay.dialing import DialFailed
+from trunkline.relay.dialing import CONNECT_S, DialFailed
 from trunkline.relay.host import Host, HostSettings
 from trunkline.relay.relayed_callers import RelayedCallers
 from trunkline.testing import FakeClock, settle
@@ -27,6 +27,8 @@ class Relays:
         self.dialed: list[tuple[str, float]] = []
         self.hosts: list[Host] = []
         self.token = "host-token"
+        # The relays where attempts get no answer.
+        self.silent: set[RelayWorld] = set()
 
     def attempts(self) -> Counter[str]:
         return Counter(name for name, _ in self.dialed)
@@ -34,6 +36,9 @@ class Relays:
     async def dial(self, url: str, token: str) -> Socket:
         name = urlsplit(url).netloc
         self.dialed.append((name, self.clock.monotonic()))
+        if self.at[name] in self.silent:
+            await self.clock.sleep(CONNECT_S)
+            raise DialFailed("connecting took too long")
         return await self.at[name].wire.dial(url, token)
 
     async def attach(

@@ -99,8 +99,6 @@ class Wire:
         self.is_down = False
         # What it asks of hosts while it is down.
         self.retry_after_s = 0.0
-        # Attempts get no answer.
-        self.is_silent = False
 
     async def dial(self, url: str, token: str) -> End:
         return await self.connect(f"Bearer {token}")
@@ -108,8 +106,6 @@ class Wire:
     async def connect(self, authorization: str) -> End:
         if self.is_down:
             raise DialFailed("the relay is down", retry_after_s=self.retry_after_s)
-        if self.is_silent:
-            await asyncio.get_running_loop().create_future()
         headers = {"authorization": authorization, "sec-websocket-protocol": SUBPROTOCOL}
         return await self._open(End(), End(), headers)
 
