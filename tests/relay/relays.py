@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import urlsplit
 
 from tests.bindings.asgi import App
+from tests.relay.wire import End
 from tests.relay.world import AGENT, RelayWorld, open_relay
 
 from trunkline.relay.carrier import Socket
@@ -27,8 +28,10 @@ class Relays:
         self.dialed: list[tuple[str, float]] = []
         self.hosts: list[Host] = []
         self.token = "host-token"
-        # The relays where attempts get no answer.
-        self.silent: set[RelayWorld] = set()
+        # The addresses where attempts get no answer, and those that lead nowhere.
+        self.silent: set[str] = set()
+        self.down: set[str] = set()
+        self._sockets: list[tuple[str, Socket]] = []
 
     def attempts(self) -> Counter[str]:
         return Counter(name for name, _ in self.dialed)
@@ -36,10 +39,19 @@ class Relays:
     async def dial(self, url: str, token: str) -> Socket:
         name = urlsplit(url).netloc
         self.dialed.append((name, self.clock.monotonic()))
-        if self.at[name] in self.silent:
+        if name in self.silent:
             await self.clock.sleep(CONNECT_S)
             raise DialFailed("connecting took too long")
-        return await self.at[name].wire.dial(url, token)
+        if name in self.down:
+            raise DialFailed("cannot connect")
+        socket = await self.at[name].wire.dial(url, token)
+        self._sockets.append((name, socket))
+        return socket
+
+    def open_ends(self, name: str) -> list[End]:
+        """The connections that were made by this address."""
+        ends = [socket for at, socket in self._sockets if at == name and isinstance(socket, End)]
+        return [end for end in ends if end.closed is None]
 
     async def attach(
         self, app: App, *, relays: int = 2, chance: Callable[[], float] = lambda: 0.5

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from tests.relay.apps import Scripted
 from tests.relay.relays import Relays, open_relays
-from tests.relay.wire import Wire
 from tests.relay.world import AGENT, Get, RelayWorld
 
 from trunkline.relay.host import Host, HostState
@@ -26,36 +25,30 @@ def seeds(few: int, all_of_them: int) -> list[Any]:
 
 class Trouble:
     def __init__(self, relays: Relays, chance: random.Random) -> None:
-        self.relays = relays
+        self._relays = relays
         self._chance = chance
 
     def happen(self) -> None:
-        world = self._chance.choice(self.relays.worlds)
-        wire = wire_of(world)
-        match self._chance.choice(("cut", "cut", "down", "up", "up", "silent", "newest")):
+        relays, name = self._relays, self._chance.choice([*self._relays.at])
+        match self._chance.choice(("cut", "cut", "down", "up", "up", "silent")):
             case "cut":
-                wire.cut()
+                self._cut(name)
             case "down":
-                wire.is_down = True
-                wire.cut()
+                relays.down.add(name)
+                self._cut(name)
             case "silent":
-                self.relays.silent.add(world)
-            case "up":
-                wire.is_down = False
-                self.relays.silent.discard(world)
+                relays.silent.add(name)
             case _:
-                for end in wire.open_ends[-1:]:
-                    end.cut()
+                relays.down.discard(name)
+                relays.silent.discard(name)
 
     def end(self) -> None:
-        for world in self.relays.worlds:
-            wire_of(world).is_down = False
-        self.relays.silent.clear()
+        self._relays.down.clear()
+        self._relays.silent.clear()
 
-
-def wire_of(world: RelayWorld) -> Wire:
-    assert isinstance(world.wire, Wire)
-    return world.wire
+    def _cut(self, name: str) -> None:
+        for end in self._relays.open_ends(name):
+            end.cut()
 
 
 def is_attached(world: RelayWorld) -> bool:
@@ -64,9 +57,15 @@ def is_attached(world: RelayWorld) -> bool:
 
 
 @pytest.mark.parametrize("seed", seeds(3, 25))
-async def test_whatever_happens_the_host_returns_to_the_first_relay(seed: int) -> None:
+@pytest.mark.parametrize("is_one", [False, True], ids=["apart", "one"])
+async def test_whatever_happens_the_host_returns_to_the_first_relay(
+    seed: int, is_one: bool
+) -> None:
+    """The addresses are of relays that know nothing of each other, or all of the same one."""
     chance = random.Random(seed)
     async with open_relays(3) as relays:
+        if is_one:
+            relays.at = dict.fromkeys(relays.at, relays.worlds[0])
         app = Scripted()
         host = await relays.attach(app, relays=3, chance=chance.random)
         trouble = Trouble(relays, chance)
@@ -79,7 +78,7 @@ async def test_whatever_happens_the_host_returns_to_the_first_relay(seed: int) -
         trouble.end()
         await relays.clock.advance(_ALL_IS_WELL_S)
         assert [is_attached(world) for world in relays.worlds] == [True, False, False]
-        assert [len(wire_of(world).open_ends) for world in relays.worlds] == [1, 0, 0]
+        assert [len(relays.open_ends(name)) for name in relays.at] == [1, 0, 0]
         assert host.status.relay == "one.example"
         assert len(host._attachments) == 1
         relays.dialed.clear()
