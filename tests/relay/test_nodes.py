@@ -320,6 +320,8 @@ async def test_a_node_that_stops_loses_no_request(nodes: RelayNodes) -> None:
     await settle()
     # Those begin at its next relay.
     assert len(app.requests) == 2
+    (hop,) = nodes[1].node.hops
+    assert hop.session.peer_is_draining
     for request in app.requests:
         request.say(b"done", is_last=True)
     await nodes.clock.advance(1)

@@ -37,6 +37,7 @@ _log: Final = logging.getLogger("trunkline.relay")
 HOP_PATH: Final = "/relay-node"
 _HELLO_S: Final = 10.0
 _REFUSED: Final = Refusal(401, "Only relay nodes of the same store connect here\n")
+_LEAVING: Final = Refusal(503, "The relay node is about to stop\n")
 
 HolderCarrier = Carrier[HolderSession]
 # Serves a request of another node.
@@ -52,6 +53,7 @@ class HopSockets:
         self._clock = clock
         # By the node at the other end.
         self._carriers: dict[str, HolderCarrier] = {}
+        self._is_leaving = False
         self._tasks = BackgroundTasks("hops to the relay")
         frame_bytes = HOP_SETTINGS.limits.max_frame_bytes
         self.mount: Final = WebSocketMount(
@@ -69,6 +71,13 @@ class HopSockets:
         """The requests of other nodes that are under way here."""
         return sum(len(carrier.session.streams) for carrier in self._carriers.values())
 
+    def leave(self) -> None:
+        """Let the other nodes begin no more requests here."""
+        self._is_leaving = True
+        for carrier in self._carriers.values():
+            carrier.session.drain(0, self._clock.monotonic())
+            carrier.flush()
+
     async def close(self) -> None:
         for carrier in self._carriers.values():
             carrier.session.end("the relay node stops")
@@ -76,6 +85,8 @@ class HopSockets:
         await self._tasks.close()
 
     async def _check(self, request: UpgradeRequest) -> Refusal | None:
+        if self._is_leaving:
+            return _LEAVING
         credential = await self._admit(request)
         if credential is None:
             return _REFUSED

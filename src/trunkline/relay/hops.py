@@ -219,7 +219,7 @@ class Hops:
     def reached(self, lease: SharedLease, agent: str) -> RemoteAgent | None:
         """The agent, if there is a connection to its node."""
         hop = self.to(lease.holder)
-        if not hop.is_connected:
+        if not hop.is_connected or hop.session.peer_is_draining:
             return None
         hop.session.epochs[agent] = lease.epoch
         self.requests += 1

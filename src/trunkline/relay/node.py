@@ -48,7 +48,7 @@ class RelayNode:
         self.hops = Hops(name, secret=secret, dial=dial, clock=clock, on_refused=self.leases.forget)
         served = HopRequests(relay, requests, tasks=self._tasks)
         self._sockets = HopSockets(name, secret=secret, serve=served.serve, clock=clock)
-        relay.share(OtherNodes(self.leases, self.hops))
+        relay.share(OtherNodes(self.leases, self.hops), on_leaving=self._sockets.leave)
 
     @property
     def mount(self) -> WebSocketMount:
@@ -65,6 +65,8 @@ class RelayNode:
         until = self._clock.monotonic() + grace_s
         while self._sockets.streams and self._clock.monotonic() < until:
             await self._clock.sleep(_TICK_S)
+        # The last frames go out.
+        await self._clock.sleep(_TICK_S)
 
     async def close(self) -> None:
         await self._tasks.close()

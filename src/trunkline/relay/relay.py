@@ -130,6 +130,7 @@ class Relay:
         self._leases = LeaseTable()
         self._listeners: list[LeaseListener] = []
         self._nodes: OtherNodes | None = None
+        self._on_leaving: Callable[[], None] = lambda: None
         self._tasks = BackgroundTasks("relay")
         self.is_draining = False
         # Whether requests do not reach the hosts here any more.
@@ -141,9 +142,11 @@ class Relay:
         """Tell the listener of each lease from now on."""
         self._listeners.append(listener)
 
-    def share(self, nodes: OtherNodes) -> None:
+    def share(self, nodes: OtherNodes, *, on_leaving: Callable[[], None]) -> None:
         """Before the start: other nodes have the same store, and agents that are attached there can
-        be reached from here."""
+        be reached from here. `on_leaving` is called when those that are here cannot be reached any
+        more, because the relay stops."""
+        self._on_leaving = on_leaving
         self._nodes = nodes
         nodes.leases.held = lambda: self._leases.epochs
         nodes.leases.on_lost = self._lost
@@ -335,6 +338,7 @@ class Relay:
         self._is_leaving = True
         if self._nodes is not None:
             self._nodes.leases.is_leaving = True
+            self._on_leaving()
         await self._wait_while(self._has_requests, until=began + grace_s)
 
     async def _wait_while(self, is_true: Callable[[], bool], *, until: float) -> None:

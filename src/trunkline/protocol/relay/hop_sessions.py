@@ -44,6 +44,7 @@ class EntrySession(DialingSession, OpeningSession):
             raise Violation(NOT_AUTHENTICATED, "what answers there is not the relay node")
         super()._begin(welcome)
         self.epochs.clear()
+        self.peer_is_draining = False
 
     def _epoch_of(self, agent: str) -> int:
         if agent not in self.epochs:
