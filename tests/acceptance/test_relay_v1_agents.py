@@ -320,6 +320,62 @@ async def test_b8_a_delivery_may_end_with_a_message_or_an_error(away: World) -> 
         assert {each["id"] for each in listed} == {first, second}
 
 
+async def poll(world: World, id: str, *, key: str = ALICE, tenant: str = "acme") -> Any:
+    async with http_client() as http:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        answer = await http.get(f"{world.relay.url}/t/{tenant}/tasks/{id}", headers=headers)
+        return answer.json() | {"http": answer.status_code}
+
+
+async def test_b3_b8_a_client_polls_for_its_own_task_alone(away: World) -> None:
+    id = (await away.rpc("message/send", message("later")))["result"]["id"]
+    queued = {"http": 200, "status": "queued", "task_id": id}
+    assert await poll(away, id) == queued
+    others = [
+        await poll(away, id, key=BOB),
+        await poll(away, id, tenant="other"),
+        await poll(away, "none"),
+        await poll(away, "none", tenant="no-such-tenant"),
+    ]
+    assert {answer["http"] for answer in others} == {404}
+    assert len({str(answer).replace("none", id) for answer in others}) == 1
+    assert (await poll(away, id, key=""))["http"] == 401
+    async with away.attach():
+        await task_in(away, id, "completed")
+        polled = await poll(away, id)
+        assert polled["status"] == "completed"
+        assert polled["response"]["id"] == id
+        assert "re: later" in str(polled["response"])
+        assert (await poll(away, id, key=BOB))["http"] == 404
+
+
+async def directory(world: World, *, key: str = ALICE, tenant: str = "acme") -> Any:
+    async with http_client() as http:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        answer = await http.get(f"{world.relay.url}/t/{tenant}/agents", headers=headers)
+        return answer.json() if answer.status_code == 200 else answer.status_code
+
+
+async def test_the_directory_shows_the_agents_that_the_caller_may_call(world: World) -> None:
+    async with world.attach():
+        (shown,) = [agent for agent in await directory(world) if agent["id"] == world.name]
+        assert shown["name"] == CARD["name"]
+        assert shown["description"] == CARD["description"]
+        assert shown["online"] is True
+        assert shown["connected_at"]
+        assert world.name in str(await directory(world, key="the-reader-may-only-get"))
+        assert await directory(world, tenant="other") == []
+        assert await directory(world, key="a-token-of-another-tenant") == 401
+        assert await directory(world, key="hosts-may-have-many-agents") == []
+        assert await directory(world, key="") == 401
+    for _ in range(1000):
+        (shown,) = [agent for agent in await directory(world) if agent["id"] == world.name]
+        if not shown["online"]:
+            break
+    assert (shown["online"], shown["connected_at"]) == (False, None)
+    assert shown["last_seen"]
+
+
 async def test_b15_the_card_is_there_while_the_agent_is_away(away: World) -> None:
     for name in ("agent.json", "agent-card.json"):
         answer = await away.get(f"/.well-known/{name}")

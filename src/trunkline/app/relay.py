@@ -29,12 +29,14 @@ from trunkline.relay.admission import Admission
 from trunkline.relay.attached_agents import AttachedAgent, attached_agents
 from trunkline.relay.host import HostStatus
 from trunkline.relay.polling import PollingHosts
+from trunkline.relay.queued_tasks import due_kind
 from trunkline.relay.relay import Relay
 from trunkline.relay.relay import RelaySettings as Limits
 from trunkline.relay.requests import RelayedRequests
 from trunkline.relay.sockets import HostSockets
 from trunkline.relay.v1_agent import V1Agent
 from trunkline.relay.v1_connection import V1Connection
+from trunkline.relay.v1_directory import V1Directory
 from trunkline.relay.v1_routes import V1Routes
 from trunkline.relay.v1_sockets import V1Sockets
 from trunkline.runtime.due_work import DueKind
@@ -129,7 +131,12 @@ class Relaying:
         """The due work of the main store."""
         if self.tenants is None or self.mailbox is None:
             return ()
-        return (*self.tenants.due_kinds(), *self.mailbox.due_kinds(), *v1_tasks.due_kinds())
+        return (
+            *self.tenants.due_kinds(),
+            *self.mailbox.due_kinds(),
+            *v1_tasks.due_kinds(),
+            due_kind(),
+        )
 
     async def open(self, runtimes: Runtimes) -> None:
         """Raises StoreError."""
@@ -232,7 +239,14 @@ class _OwnRelay:
         )
         front.application.mount(AGENT_PATH, sockets.mount)
         front.application.mount(polling_path, partial(serve_with, self._polling))
-        routes = V1Routes(requests, max_body_bytes=limits.max_body_bytes)
+        directory = V1Directory(
+            requests,
+            identify=self._identify,
+            relay=self._relay,
+            known=mailbox.known,
+            store=lambda: mailbox.mailboxes.store,
+        )
+        routes = V1Routes(directory, max_body_bytes=limits.max_body_bytes)
         front.application.mount(PREFIX, partial(serve_with, routes))
 
     async def open(self, main: Runtime) -> None:

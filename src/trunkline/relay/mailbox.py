@@ -46,6 +46,7 @@ from trunkline.relay.mailbox_records import (
     letter_key,
 )
 from trunkline.relay.policies import AgentPolicy
+from trunkline.relay.queued_tasks import QueuedTask, put_of
 
 _log: Final = logging.getLogger("trunkline.relay")
 
@@ -341,6 +342,7 @@ class Mailbox:
             number = head.next
             left_ms = max(0, letter.ends_ms - self._clock.now_ms())
             put = Put(key=letter_key(self.agent, number), body=body, due_in_ms=left_ms, expected=0)
+            queued = QueuedTask(agent=self.agent, owner=letter.principal)
             more = replace(
                 head,
                 next=number + 1,
@@ -348,7 +350,7 @@ class Mailbox:
                 bytes=head.bytes + letter.size,
                 oldest_ms=head.oldest_ms or letter.created_ms,
             )
-            return more, (put,)
+            return more, (put, put_of(letter.task_id, queued, ends_in_ms=left_ms))
 
         async with self._lock:
             if not await self._commit(change):

@@ -133,7 +133,7 @@ class RelayedRequests:
             with self._counted(caller, "this relay", at_most=MAX_PER_CALLER):
                 await self._serve(request)
         except TrunklineError as error:
-            await _refuse(send, address, error)
+            await refuse(send, address, error)
 
     async def serve_passed_on(
         self, scope: Scope, receive: Receive, send: Send, *, caller: Caller, way: Way
@@ -158,7 +158,7 @@ class RelayedRequests:
                 if not await self._is_answered_here(request):
                     await self._exchange(request, way, may_repeat=False)
         except TrunklineError as error:
-            await _refuse(send, address, error)
+            await refuse(send, address, error)
 
     def passes_unread(self, agent: str, caller: Caller, way: Way) -> bool:
         """Whether a request goes to the host as it is, and nothing is to be answered here."""
@@ -359,7 +359,7 @@ def _target(scope: Scope) -> str:
     return f"{path}?{quote(query, safe=_SAFE_IN_QUERIES)}" if query else path
 
 
-async def _refuse(send: Send, address: Address | None, error: TrunklineError) -> None:
+async def refuse(send: Send, address: Address | None, error: TrunklineError) -> None:
     if address is not None and address.is_jsonrpc:
         status = http_status_for_jsonrpc(error)
         body = jsonrpc.error(jsonrpc.NULL, error, Version.V1_0)

@@ -59,8 +59,10 @@ from trunkline.runtime.service import (
     TaskAnswer,
 )
 
-# A stream asks for its task this often, and ends after this time; its client may subscribe again.
+# A stream asks for its task after the first of these times, and then less often up to the second.
+FIRST_POLL_S: Final = 0.25
 POLL_S: Final = 2.0
+# A stream ends after this time; its client may subscribe again.
 FOLLOWED_S: Final = 600.0
 # The streams of an agent that ask for their tasks.
 MAX_FOLLOWED: Final = 64
@@ -302,8 +304,10 @@ class V1Operations:
 
     async def _poll(self, reader: Subscription, known: V1Task, task: Task) -> None:
         seq, until = 1, self._clock.monotonic() + FOLLOWED_S
+        wait_s = FIRST_POLL_S
         while self._clock.monotonic() < until:
-            await self._clock.sleep(POLL_S)
+            await self._clock.sleep(wait_s)
+            wait_s = min(2 * wait_s, POLL_S)
             try:
                 now = await self._read(known)
             except TrunklineError as error:
