@@ -118,6 +118,21 @@ async def test_a_disabled_tenant_has_no_sessions(tenants: RelayedWorld) -> None:
     assert await status(tenants, client_token()) == 401
 
 
+async def test_a_key_that_is_taken_out_of_the_configuration_ends_its_sessions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_relayed_world(monkeypatch) as world:
+        settings = world.relay.settings
+        keys = {name: key for name, key in settings.auth.keys.items() if name != "laptop"}
+        world.relay.front.apply(settings)
+        await settle()
+        states = [state_of(world)]
+        # As a reload does.
+        world.relay.front.apply(replace(settings, auth=replace(settings.auth, keys=keys)))
+        await settle()
+        assert [*states, state_of(world)] == [HostState.ATTACHED, HostState.REFUSED]
+
+
 async def test_a_session_ends_with_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
     token = host_token(exp=NOW_MS // 1000 + 300)
     async with open_tenants(monkeypatch, token=token) as world:
