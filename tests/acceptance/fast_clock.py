@@ -1,5 +1,5 @@
 """Runs the command line with a clock that is `CLOCK_FACTOR` times as fast, so that heartbeats,
-waits and limits of time pass sooner."""
+waits and limits of time pass sooner. With `CLOCK_AHEAD_S` it is wrong by so much."""
 
 import asyncio
 import os
@@ -23,6 +23,14 @@ def hurry(factor: float) -> None:
     SystemClock.sleep = sleep  # type: ignore[method-assign]
 
 
+def go_wrong(ahead_s: float) -> None:
+    def now_ms(self: SystemClock) -> int:
+        return time.time_ns() // 1_000_000 + round(ahead_s * 1000)
+
+    SystemClock.now_ms = now_ms  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
     hurry(float(os.environ["CLOCK_FACTOR"]))
+    go_wrong(float(os.environ.get("CLOCK_AHEAD_S", "0")))
     main()

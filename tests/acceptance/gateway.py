@@ -155,6 +155,12 @@ class Gateway:
         [line] = [line for line in status.splitlines() if line.startswith("VmRSS:")]
         return int(line.split()[1]) * 1024
 
+    def check_log(self) -> None:
+        """The gateway has logged no error of its own."""
+        errors = [line for line in self.stderr.splitlines() if "Traceback" in line]
+        # The others look the same.
+        assert not errors, f"{len(errors)} errors: {errors[0][:2000]}"
+
     def _line(self, label: str) -> str:
         [line] = [line for line in self.stdout.splitlines() if line.startswith(label)]
         return line.removeprefix(label).strip()

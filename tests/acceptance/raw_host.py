@@ -71,13 +71,16 @@ class RawHost:
         return welcome
 
     async def expect(self, kind: str) -> dict[str, Any]:
-        """The next frame of this kind, with its body as `body`."""
+        """The next frame of this kind, with its body as `body`. The agents have no cards."""
         while True:
             opcode, data = await self._message()
             assert opcode == BINARY, (kind, opcode, data)
             head, _, body = data.partition(b"\n")
             told: dict[str, Any] = json.loads(head)
-            if told["frame"] == kind:
+            if told.get("target", "").endswith("agent-card.json"):
+                # The relay reads the card of each agent, and maybe again later.
+                self.send("cancel", stream=told["stream"], reason="refused")
+            elif told["frame"] == kind:
                 return told | {"body": body}
 
     async def closed(self) -> tuple[int, str]:

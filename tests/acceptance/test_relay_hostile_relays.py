@@ -43,7 +43,7 @@ async def attached(folder: Path) -> AsyncIterator[Attached]:
             await session.attach()
             yield Attached(host, session)
             assert host.process.poll() is None
-            assert "Traceback" not in host.stderr, host.stderr
+            host.check_log()
             assert '"level": "error"' not in host.stderr, host.stderr
 
 

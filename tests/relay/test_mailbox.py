@@ -344,7 +344,11 @@ async def test_history_and_options_are_those_of_the_request(
     ids=["messages", "bytes"],
 )
 async def test_a_full_mailbox_refuses(
-    monkeypatch: pytest.MonkeyPatch, dialect: str, keys: dict[str, int], named: str
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    dialect: str,
+    keys: dict[str, int],
+    named: str,
 ) -> None:
     async with open_relayed_world(monkeypatch, at_relay=policy(**keys)) as world:
         client = world.client(dialect)
@@ -358,6 +362,8 @@ async def test_a_full_mailbox_refuses(
         assert (await send(client, "say 1"))["id"] == tasks[1]["id"]
         await client.cancel(tasks[0]["id"])
         await send(client, "say 3")
+    # It is an error of the client alone.
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
 @over("jsonrpc-1.0", "rest-0.3")

@@ -4,6 +4,7 @@ The relay fetches the public card of an agent after each new lease, in each of i
 the copies byte for byte while the agent is away: a signed card stays valid.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from typing import Final
@@ -35,6 +36,8 @@ MAX_OF_ONE: Final = 10_000
 _READER: Final = Caller(id="relay", operations=())
 # The header that asks for each form of the card.
 FORMS: Final[dict[Form, str]] = {"hybrid": "", "1.0": "1.0", "0.3": "0.3"}
+# The agents whose cards are read at a time.
+MAX_READ: Final = 32
 MAX_CARD_BYTES: Final = 512 * 1024
 # When to ask again for a card that could not be read.
 _RETRIES_S: Final = (1.0, 5.0, 30.0)
@@ -84,6 +87,8 @@ class KnownAgents:
         self._tasks = BackgroundTasks("known agents")
         self._store: Store | None = None
         self._leased: set[str] = set()
+        # A host may have hundreds of agents.
+        self._may_read = asyncio.Semaphore(MAX_READ)
 
     def open(self, store: Store) -> None:
         self._store = store
@@ -160,7 +165,10 @@ class KnownAgents:
             await self._clock.sleep(wait_s)
             if agent not in self._leased:
                 return
-            cards = await self._fetched(agent)
+            async with self._may_read:
+                if agent not in self._leased:
+                    return
+                cards = await self._fetched(agent)
             if cards:
                 await self.remember(agent, cards)
                 return

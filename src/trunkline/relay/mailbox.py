@@ -7,9 +7,9 @@ bring them apart. After a failure of the store, memory is read anew before it is
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -21,6 +21,7 @@ from trunkline.model.errors import (
     RecordConflict,
     StoreError,
     TooManyRequests,
+    TrunklineError,
     Unavailable,
 )
 from trunkline.model.values import TaskState
@@ -67,6 +68,7 @@ _PAGE: Final = 100
 
 # Letters of one lane are delivered one after the other.
 Lane: TypeAlias = tuple[Owner, str]
+T = TypeVar("T")
 
 
 class Waiting(Struct, kw_only=True, eq=False):
@@ -323,12 +325,27 @@ class Mailbox:
                 del self._held[owner]
                 self._moved()
 
-    # Changes. Each is made in a task, so that a client that leaves does not stop it half-way.
+    # Changes.
+
+    async def _finished(self, work: Coroutine[Any, Any, T], *, name: str) -> T:
+        """Make a change in a task, so that a client that leaves does not stop it half-way. Its
+        error is the caller's, and none of the task."""
+
+        async def outcome() -> T | TrunklineError:
+            try:
+                return await work
+            except TrunklineError as error:
+                return error
+
+        made = await asyncio.shield(self._tasks.start(outcome(), name=name))
+        if isinstance(made, TrunklineError):
+            raise made
+        return made
 
     async def put(self, letter: Letter) -> Waiting:
         """A letter that waits from now on, or the one that it repeats. Raises TooManyRequests,
         IdempotencyConflict and StoreError."""
-        return await asyncio.shield(self._tasks.start(self._put(letter), name="put a letter"))
+        return await self._finished(self._put(letter), name="put a letter")
 
     async def _put(self, letter: Letter) -> Waiting:
         body = encode(letter)
@@ -411,13 +428,13 @@ class Mailbox:
 
     async def taken(self, waiting: Waiting) -> None:
         """The agent has the task. Raises StoreError."""
-        await asyncio.shield(self._tasks.start(self._remove(waiting, None), name="remove a letter"))
+        await self._finished(self._remove(waiting, None), name="remove a letter")
 
     async def _ended_as(
         self, waiting: Waiting, end: Ended, *, only_if_unsent: bool = False
     ) -> bool:
         removing = self._remove(waiting, end, only_if_unsent=only_if_unsent)
-        return await asyncio.shield(self._tasks.start(removing, name="end a letter"))
+        return await self._finished(removing, name="end a letter")
 
     async def _remove(
         self, waiting: Waiting, end: Ended | None, *, only_if_unsent: bool = False

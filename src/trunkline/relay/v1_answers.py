@@ -24,7 +24,9 @@ _MAX_ID_CHARS: Final = 1024
 
 
 def check_ids(task: Task) -> None:
-    if not task.id or max(len(task.id), len(task.context_id)) > _MAX_ID_CHARS:
+    ids = (task.id, task.context_id)
+    # PostgreSQL has no U+0000.
+    if not task.id or any(len(id) > _MAX_ID_CHARS or "\0" in id for id in ids):
         raise InvalidAgentResponse("The agent has answered with a task whose id is not valid")
 
 

@@ -1,15 +1,28 @@
 """`RelaySession`: the side of the relay towards a host."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
 from trunkline.protocol.relay.accepting_session import AcceptingSession
-from trunkline.protocol.relay.close_codes import NOT_AUTHENTICATED, RESTART, Close
+from trunkline.protocol.relay.close_codes import NOT_AUTHENTICATED, OVER_LIMIT, RESTART, Close
 from trunkline.protocol.relay.events import AgentsOffered, TokenOffered
-from trunkline.protocol.relay.frames import Agents, Hello, Leases, Reauth, Reauthed, Welcome
+from trunkline.protocol.relay.frames import (
+    Agents,
+    Hello,
+    Leases,
+    Reauth,
+    Reauthed,
+    Violation,
+    Welcome,
+)
 from trunkline.protocol.relay.opening_session import CannotOpen, OpeningSession
 from trunkline.protocol.relay.session import SessionSettings
+
+# A host may change its agents this many times at once, and then once in so many seconds.
+MAX_OFFERS: Final = 10
+OFFER_EVERY_S: Final = 1.0
 
 
 class RelaySession(AcceptingSession, OpeningSession):
@@ -20,6 +33,9 @@ class RelaySession(AcceptingSession, OpeningSession):
         self.host = ""
         self._token_ends_at: float | None = None
         self._owes_reauthed = False
+        # How many lists of agents it may still send now.
+        self._offers = float(MAX_OFFERS)
+        self._offered_at = now
         self._handlers |= {
             Agents: self._on_agents,
             Reauth: self._on_reauth,
@@ -71,6 +87,12 @@ class RelaySession(AcceptingSession, OpeningSession):
         return None if self._token_ends_at is None else max(0.0, self._token_ends_at - now)
 
     def _on_agents(self, agents: Agents, _: bytes) -> None:
+        # Each costs the relay a lease, a card and a place in its store for each new agent.
+        waited_s = self._now - self._offered_at
+        self._offers = min(MAX_OFFERS, self._offers + waited_s / OFFER_EVERY_S) - 1
+        self._offered_at = self._now
+        if self._offers < 0:
+            raise Violation(OVER_LIMIT, "the agents change too often")
         self._events.append(AgentsOffered(agents.agents))
 
     def _on_reauth(self, reauth: Reauth, _: bytes) -> None:

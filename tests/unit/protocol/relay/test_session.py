@@ -16,7 +16,7 @@ from trunkline.protocol.relay.events import (
     Welcomed,
     Writable,
 )
-from trunkline.protocol.relay.frames import PIECE_OVERHEAD_BYTES, Cancel, Limits, encode
+from trunkline.protocol.relay.frames import PIECE_OVERHEAD_BYTES, Agents, Cancel, Limits, encode
 from trunkline.protocol.relay.opening_session import CannotOpen
 from trunkline.protocol.relay.session import MAX_PIECE_BYTES, SessionSettings
 
@@ -463,6 +463,26 @@ def test_the_bytes_of_frames_without_a_body_are_bounded(pair: Pair) -> None:
     assert pair.relay.closing.code == 4429
     settings = pair.relay.settings
     assert pair.relay._outbox.bytes < 2.1 * settings.max_unacknowledged_bytes
+
+
+def test_a_host_may_change_its_agents_now_and_then(pair: Pair) -> None:
+    for number in range(100):
+        pair.host.offer([f"acme/a{number}"])
+        pair.settle()
+        pair.pass_time(1)
+    assert pair.is_up
+    assert pair.relay.leases.keys() == {"acme/a99"}
+
+
+def test_a_host_that_changes_them_without_end_is_left(pair: Pair) -> None:
+    numbers = 0
+    while pair.relay.closing is None:
+        numbers += 1
+        # The first frame of the host was the list of the handshake.
+        message = encode(Agents(numbers + 1, (f"acme/a{numbers}",)))
+        pair.relay.receive(message, pair.now)
+    assert numbers == 10
+    assert pair.relay.closing.code == 4429
 
 
 def test_new_tokens_of_a_host_that_does_not_read_get_one_answer(pair: Pair) -> None:
