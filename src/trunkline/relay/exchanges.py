@@ -39,8 +39,9 @@ class Exchange:
     async def serve(self, app: App, credential: bytes = b"") -> None:
         """The application sees the credential as that of the request."""
         if not self._opened.task:
+            # It goes with what the application says first, or with the next tick: a message of its
+            # own would cost both sides more than the frame.
             self._session.accept(self._opened.stream)
-            self._carrier.flush()
         try:
             await app(self._scope(credential), self._receive, self._send)
         except Exception:  # noqa: BLE001 - logged here; the client learns nothing of it

@@ -2,6 +2,7 @@
 
 import ipaddress
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -77,10 +78,14 @@ class AsgiRequest(Request, kw_only=True):
 def _is_local(client: tuple[str, int] | None) -> bool:
     """Whether the peer of a connection is on this machine. A peer without an address is: it came
     over a Unix socket or from a program in this process."""
-    if client is None:
-        return True
+    return client is None or _is_local_address(client[0])
+
+
+# The same few peers send most requests, and to read an address takes longer than to find one here.
+@lru_cache(maxsize=1024)
+def _is_local_address(text: str) -> bool:
     try:
-        address = ipaddress.ip_address(client[0])
+        address = ipaddress.ip_address(text)
     except ValueError:
         return True
     # A socket of both versions shows IPv4 peers as ::ffff:127.0.0.1.

@@ -99,7 +99,7 @@ def of_response(headers: Iterable[Header], *, status: int = 200) -> list[RawHead
     for name, value in headers:
         if name == "content-length":
             lengths.add(value)
-        elif name in _OF_RESPONSES and is_header(name, value) and name not in seen:
+        elif name in _OF_RESPONSES and _VALUE.fullmatch(value) and name not in seen:
             kept.append((name.encode(), value.encode("latin-1")))
             if name in _ONCE:
                 seen.add(name)
