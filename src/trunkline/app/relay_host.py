@@ -20,7 +20,7 @@ from trunkline.relay.transports import Transports
 from trunkline.server.asgi import AsgiRequest, AsgiResponse, Receive, Send
 from trunkline.server.http import Disconnected
 from trunkline.settings import Settings
-from trunkline.settings.relay import RelaySettings
+from trunkline.settings.relay import RelaySettings, is_sendable
 
 
 class RelayHost:
@@ -167,4 +167,9 @@ async def read_token(settings: RelaySettings) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not a text"
         raise dialing.DialFailed(f"relay.token_path cannot be read: {why}") from None
-    return text.strip()
+    token = text.strip()
+    if not is_sendable(token):
+        raise dialing.DialFailed(
+            "relay.token_path is empty or holds characters that cannot be sent in a header"
+        )
+    return token

@@ -199,11 +199,12 @@ async def _serve(
 
                 async def watch(watcher: Watcher) -> None:
                     nonlocal exit_code
-                    while not exit_code:
-                        await SystemClock().sleep(_WATCH_S)
+                    while not listener.should_exit:
                         status = gateway.relaying.status
                         exit_code = 0 if status is None else watcher.show(status)
-                    listener.should_exit = True
+                        if exit_code:
+                            listener.should_exit = True
+                        await SystemClock().sleep(_WATCH_S)
 
                 if watcher is not None:
                     background.spawn(watch(watcher), name="show the relay")

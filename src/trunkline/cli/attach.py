@@ -83,7 +83,7 @@ class RelayFlags(Struct, frozen=True, kw_only=True):
             "tenant": self.tenant,
             "agent_id": self.agent,
             "token": token,
-            "token_path": None if self.token_file is None else _absolute(self.token_file),
+            "token_path": None if self.token_file is None else _existing(self.token_file),
             "mode": self.mode or ("" if files.openclaw_config or "mode" in of_file else "relay"),
         }
         table = {key: value for key, value in given.items() if value not in (None, "")}
@@ -185,8 +185,12 @@ def _relay_url(given: str) -> str:
     return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/agent"
 
 
-def _absolute(path: Path) -> str:
-    return str(path.expanduser().absolute())
+def _existing(path: Path) -> str:
+    """Raises ConfigError."""
+    absolute = path.expanduser().absolute()
+    if not absolute.is_file():
+        raise ConfigError(f"--token-file {path}: no such file. Write the token of this gateway.")
+    return str(absolute)
 
 
 def _check_all_there(table: Mapping[str, Any]) -> None:

@@ -152,7 +152,7 @@ class Host:
             state=self.state,
             relay="" if serving is None else serving.relay,
             agents=() if serving is None else tuple(serving.leases),
-            since_ms=self._since_ms,
+            since_ms=None if serving is None else self._since_ms,
             requests=self._agents.requests,
             round_trip_s=None if serving is None else serving.round_trip_s,
             links=tuple(link.status for link in self._links),

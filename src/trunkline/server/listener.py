@@ -26,6 +26,8 @@ _log = logging.getLogger("trunkline.server")
 BACKLOG = 2048
 # Clients have this long to read their responses after the last turn.
 LAST_READ_S = 3.0
+# A client that has just connected has this long to send its request, and gets an answer to it.
+LAST_REQUEST_S = 0.05
 # Stops faster than this print nothing.
 SILENT_S = 0.3
 # Open files that are left for the store, the log, calls to agents and their programs.
@@ -157,6 +159,9 @@ class Listener(uvicorn.Server):
             if not ended:
                 self._on_waiting()
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            for server in self.servers:
+                server.close()
+            await asyncio.wait({hurrying}, timeout=LAST_REQUEST_S)
             draining.cancel()
             hurrying.cancel()
         if self._hurries.is_set():

@@ -200,6 +200,11 @@ def _split(url: str) -> SplitResult | None:
     return parts
 
 
+def is_sendable(token: str) -> bool:
+    """Whether a header can hold the token."""
+    return _VISIBLE.fullmatch(token) is not None
+
+
 def _token_problems(relay: RelaySettings) -> Iterator[Problem]:
     if (relay.token is None) == (not relay.token_path):
         yield Problem(
@@ -207,7 +212,7 @@ def _token_problems(relay: RelaySettings) -> Iterator[Problem]:
             "needs token or token_path, and not both",
             'Example: token = "${A2A_RELAY_TOKEN}".',
         )
-    elif relay.token is not None and not _VISIBLE.fullmatch(relay.token.reveal()):
+    elif relay.token is not None and not is_sendable(relay.token.reveal()):
         yield bad_value(
             (*_PATH, "token"),
             "is empty or holds characters that cannot be sent in a header",

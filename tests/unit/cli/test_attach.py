@@ -210,6 +210,12 @@ def test_options_override_the_file(tmp_path: Path) -> None:
     # That of the environment is for commands that say nothing else.
     assert table(config=file, token="of-the-environment") == {}
     assert table(config=file, token="typed", is_token_typed=True) == {"token": "typed"}
+    (tmp_path / "t").write_text("a-token")
     assert table(config=file, token_file=tmp_path / "t", token="of-the-environment") == {
         "token_path": str(tmp_path / "t")
     }
+
+
+def test_a_token_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="t: no such file"):
+        table(token_file=tmp_path / "t")
