@@ -130,6 +130,12 @@ class Matrix(Struct):
         asked = self.client(dialect, token, agent)
         return await self.send(asked.request(operation, PARAMS.get(operation, {"id": "made-up"})))
 
+    async def leave(self) -> None:
+        """The agent is away."""
+        draining = self.world.relay_tasks.start(self.world.gateway.drain(grace_s=5), name="drain")
+        await self.world.clock.advance(5)
+        await draining
+
     def client(self, dialect: str, token: str, agent: str) -> Client:
         tenant, _, name = agent.partition("/")
         path = f"/t/{tenant}/a2a/{name}"
@@ -220,10 +226,7 @@ async def test_a_foreign_agent_is_like_an_unknown_one(
 ) -> None:
     if is_away:
         # Messages for it wait, and its card is still there, for those who may call it.
-        world = matrix.world
-        draining = world.relay_tasks.start(world.gateway.drain(grace_s=5), name="drain")
-        await world.clock.advance(5)
-        await draining
+        await matrix.leave()
         answer = await matrix.ask(dialect, client(), AGENT, "SendMessage")
         assert b"TASK_STATE_SUBMITTED" in answer.body
         assert (await matrix.get(CARDS[0], client())).status == 200
@@ -283,6 +286,59 @@ async def test_cards_need_a_credential_as_everything_does(matrix: Matrix, path: 
         if expected != ALLOWED:
             unknown = await matrix.get(path.replace("scripted", "scriptex"), token)
             assert same(answer, unknown, AGENT, UNKNOWN_AGENT), caller
+
+
+async def test_a_directory_is_for_those_who_may_read_it(matrix: Matrix) -> None:
+    statuses = {ALLOWED: 200, FORBIDDEN_: 403, REFUSED: 401}
+    for caller, (token, expected) in CALLERS.items():
+        answer = await matrix.get("/t/acme/agents", token)
+        # Its grants reach agents of the tenant, and none of their operations is for it.
+        status = 200 if caller == "client without scopes" else statuses[expected]
+        assert answer.status == status, (caller, answer.body)
+        if status == 200:
+            names = [each["id"] for each in answer.json()]
+            assert names == (["scripted"] if expected == ALLOWED else []), caller
+        unknown = await matrix.get("/t/acmf/agents", token)
+        if status != 200:
+            assert same(answer, unknown, AGENT, UNKNOWN_TENANT), (caller, answer, unknown)
+    for scope in SCOPES:
+        answer = await matrix.get("/t/acme/agents", client(scopes=[scope]))
+        assert bool(answer.json()) == (scope == "agents:read"), scope
+
+
+async def test_what_waits_is_shown_to_its_client_alone(matrix: Matrix) -> None:
+    await matrix.leave()
+    sent = await matrix.ask("jsonrpc-1.0", client(), AGENT, "SendMessage")
+    task_id = sent.json()["result"]["task"]["id"]
+    made_up = "0" * len(task_id)
+    mine = await matrix.get(f"/t/acme/tasks/{task_id}", client(jti="another-token"))
+    assert (mine.status, mine.json()["status"]) == (200, "queued")
+    for caller, (token, expected) in CALLERS.items():
+        if caller.startswith("client") and "another" not in caller:
+            # The same client, by other tokens.
+            continue
+        answer = await matrix.get(f"/t/acme/tasks/{task_id}", token)
+        assert answer.status == (401 if expected == REFUSED else 404), (caller, answer.body)
+        unknown = await matrix.get(f"/t/acme/tasks/{made_up}", token)
+        elsewhere = await matrix.get(f"/t/acmf/tasks/{task_id}", token)
+        for other in (unknown, elsewhere):
+            body = other.body.replace(made_up.encode(), task_id.encode())
+            assert (answer.status, answer.body) == (other.status, body), caller
+
+
+@pytest.mark.parametrize("below", ["/message/send", "/tasks/made-up/cancel"])
+async def test_addresses_of_older_relays_need_the_same(matrix: Matrix, below: str) -> None:
+    body = msgspec.json.encode({"message": {"messageId": "m", "role": "user", "parts": []}})
+    statuses = {FORBIDDEN_: 403, REFUSED: 401}
+    for caller, (token, expected) in CALLERS.items():
+        answer = await matrix.get(f"/t/acme/a2a/scripted{below}", token, method="POST", body=body)
+        if expected == ALLOWED:
+            assert answer.status not in (401, 403), (caller, answer.body)
+            continue
+        assert answer.status == statuses[expected], (caller, answer.body)
+        path = f"/t/acme/a2a/scriptex{below}"
+        unknown = await matrix.get(path, token, method="POST", body=body)
+        assert same(answer, unknown, AGENT, UNKNOWN_AGENT), caller
 
 
 async def test_the_address_of_the_hub_says_nothing_to_others(

@@ -58,6 +58,18 @@ def reaches(principal: Principal, agent: str, *, is_open: bool) -> bool:
     return (is_open and principal.reaches_open) or _reach(principal.grants, agent)
 
 
+def reaches_agents_of(principal: Principal, owner: str) -> bool:
+    """Whether a grant of the principal may cover an agent of the owner, whichever agents there
+    are."""
+    limits = (
+        (principal.grants,) if principal.within is None else (principal.grants, principal.within)
+    )
+    return all(
+        any(grant.agent == "*" or grant.agent.startswith(f"{owner}/") for grant in grants)
+        for grants in limits
+    )
+
+
 def operations_of(
     principal: Principal, agent: str, *, is_open: bool = False
 ) -> frozenset[str] | None:

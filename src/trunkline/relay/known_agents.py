@@ -41,7 +41,8 @@ MAX_READ: Final = 32
 MAX_CARD_BYTES: Final = 512 * 1024
 # When to ask again for a card that could not be read.
 _RETRIES_S: Final = (1.0, 5.0, 30.0)
-_PAGE: Final = 200
+# Each may have three cards of the largest size.
+_PAGE: Final = 16
 _ATTEMPTS: Final = 20
 
 

@@ -10,8 +10,10 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from trunkline.engine.access import operations_of
+from trunkline.engine.access import operations_of, reaches_agents_of
+from trunkline.model.calls import Operation
 from trunkline.model.errors import (
+    PermissionDenied,
     StoreError,
     TaskNotFound,
     TrunklineError,
@@ -30,6 +32,8 @@ from trunkline.relay.requests import Receive, Scope, Send, refuse
 from trunkline.relay.rpc_requests import RpcRequest, answer
 from trunkline.relay.v1_routes import App, Failure
 
+# The operation of the scope agents:read.
+_READ_AGENTS: Final = str(Operation.GET_EXTENDED_AGENT_CARD)
 # The agents that a directory shows.
 MAX_AGENTS: Final = 1000
 _ENDED: Final = frozenset({"completed", "failed", "canceled", "rejected"})
@@ -110,11 +114,18 @@ class V1Directory:
     async def _agents(self, tenant: str, scope: Scope, receive: Receive, send: Send) -> None:
         _check_get(scope)
         principal = await self._identify(scope, receive)
+        # Before anything is read, so that nobody can tell a tenant of others from none.
+        if not reaches_agents_of(principal, tenant):
+            raise PermissionDenied(
+                f"This credential may not call agents of the tenant {tenant}; ask the operator of "
+                "the relay to grant it"
+            )
         attached = await self._relay.attached_in(tenant)
         shown: list[_ShownAgent] = []
         async for id, known in self._known.of_tenant(tenant):
             agent = f"{tenant}/{id}"
-            if operations_of(principal, agent) != frozenset():
+            operations = operations_of(principal, agent)
+            if operations is None or _READ_AGENTS in operations:
                 shown.append(_shown(id, known, is_online=agent in attached))
             if len(shown) == MAX_AGENTS:
                 break

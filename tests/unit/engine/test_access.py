@@ -8,6 +8,7 @@ from trunkline.engine.access import (
     may_attach,
     operations_of,
     reaches,
+    reaches_agents_of,
     why_denied,
 )
 from trunkline.model.calls import Operation
@@ -147,3 +148,18 @@ def test_only_its_own_role_lets_a_host_attach_an_agent() -> None:
         True,
         False,
     ]
+
+
+def test_the_agents_of_an_owner_are_reached_by_any_grant_of_its_agents() -> None:
+    def reached(*agents: str, within: tuple[Grant, ...] | None = None) -> bool:
+        principal = Principal(id="a", grants=tuple(map(Grant, agents)), within=within)
+        return reaches_agents_of(principal, "acme")
+
+    assert reached("*")
+    assert reached("acme/*")
+    assert reached("other/x", "acme/x")
+    assert not reached()
+    # An owner whose name begins alike.
+    assert not reached("acme-2/*", "acm/x")
+    assert not reached("*", within=(Grant("other/*"),))
+    assert reached("*", within=(Grant("acme/x"),))
