@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from bench import cores
 from bench.bridge import measure
@@ -68,6 +69,11 @@ token = "{TOKEN}"
 mode = "relay"
 transport = "{{name}}"
 """
+CARD = b"""{"name":"Idle","description":"An agent that waits","version":"1.0.0",\
+"supportedInterfaces":[{"url":"https://relay.example/t/bench/a2a/idle","protocolBinding":\
+"JSONRPC","protocolVersion":"1.0"}],"capabilities":{"streaming":true},"defaultInputModes":\
+["text/plain"],"defaultOutputModes":["text/plain"],"skills":[{"id":"wait","name":"Wait",\
+"description":"Waits","tags":["idle"]}]}"""
 # The names of the agents at the relay are those of the transports.
 TRANSPORTS: Sequence[Transport] = ("websocket", "long-poll")
 
@@ -168,8 +174,11 @@ async def idle_agents(relay: Process, transport: Transport, count: int) -> float
     async def token() -> str:
         return TOKEN
 
-    async def app(scope: object, receive: object, send: object) -> None:
-        raise NotImplementedError
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        # The relay reads the card of each agent, and nothing else.
+        head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(CARD))]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": CARD})
 
     hosts = [
         Host(

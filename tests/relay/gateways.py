@@ -4,13 +4,14 @@ has the agent."""
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
 from tests.bindings.asgi import Asgi
 from tests.bindings.clients import CLIENTS, Address, Client
 from tests.bindings.world import BASE_URL, HANDLE, KEYS, World, settings
+from tests.relay.polling_wire import MemoryHttp
 from tests.relay.wire import End, Wire
 
 from trunkline.app import runtimes
@@ -21,7 +22,7 @@ from trunkline.config.secret import Secret
 from trunkline.ports.cluster import Cluster
 from trunkline.ports.store import Store
 from trunkline.ports.websocket import WebSocketMount
-from trunkline.relay import dialing
+from trunkline.relay import dialing, transports
 from trunkline.relay.hop_sockets import HOP_PATH
 from trunkline.server.websocket import WebSocketEndpoint
 from trunkline.settings import Settings
@@ -128,6 +129,7 @@ async def open_relayed_world(
     token: str = TOKEN,
     clock: FakeClock | None = None,
     standby: Sequence[str] = (),
+    transport: Literal["websocket", "long-poll"] = "websocket",
     **options: Any,
 ) -> AsyncIterator[RelayedWorld]:
     clock = clock or FakeClock()
@@ -135,9 +137,12 @@ async def open_relayed_world(
     tasks = BackgroundTasks("wire")
     wire = Wire(_mount(relay, AGENT_PATH), tasks)
     monkeypatch.setattr(dialing, "dial", wire.dial)
+    monkeypatch.setattr(transports, "OwnHttp", lambda _: MemoryHttp(relay.application))
     own = replace(
         settings(**options),
-        relay=replace(RELAY, mode=mode, standby=tuple(standby), token=Secret(token)),
+        relay=replace(
+            RELAY, mode=mode, standby=tuple(standby), token=Secret(token), transport=transport
+        ),
     )
     assert own.default_agent() == HANDLE
     host = build(own, base_url=BASE_URL, clock=clock)

@@ -40,7 +40,7 @@ LOST_REQUEST, LOST_RESPONSE, TWICE = Lost(True), Lost(False), Twice()
 class MemoryHttp:
     """The requests of one connection."""
 
-    def __init__(self, app: App, fate: Callable[[str, str], Fate | None]) -> None:
+    def __init__(self, app: App, fate: Callable[[str, str], Fate | None] = lambda *_: None) -> None:
         self._http = Asgi(app)
         self._fate = fate
 

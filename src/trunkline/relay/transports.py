@@ -26,12 +26,13 @@ class Transports:
         transport: Transport,
         *,
         clock: Clock,
-        open_http: Callable[[str], Http] = OwnHttp,
+        open_http: Callable[[str], Http] | None = None,
     ) -> None:
-        """`open_http` makes what one connection asks a URL by."""
+        """`open_http` makes what one connection asks a URL by; the client of the gateway, unless it
+        is given."""
         self._transport = transport
         self._clock = clock
-        self._open_http = open_http
+        self._open_http = open_http or OwnHttp
         self._tasks = BackgroundTasks("transports of relays")
         # The URLs at which a WebSocket did not work last.
         self._blocked: set[str] = set()
