@@ -371,6 +371,20 @@ async def test_batches_at_the_same_time_are_few(world: RelayWorld) -> None:
     assert (answer.status, answer.headers["retry-after"]) == (429, "1")
 
 
+@pytest.mark.parametrize("leaves", ["by a bad batch", "by its close"])
+async def test_a_host_that_leaves_before_its_hello_is_no_error(
+    world: RelayWorld, caplog: pytest.LogCaptureFixture, leaves: str
+) -> None:
+    raw = Raw(world)
+    await raw.create()
+    if leaves == "by a bad batch":
+        assert (await raw.post(1, b"\xff" * 5)).status == 410
+    else:
+        assert (await raw.send("DELETE")).status == 200
+    await settle()
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
 async def test_connections_without_a_hello_are_few(
     world: RelayWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from trunkline.ports.websocket import (
     SocketHandler,
     UpgradeRequest,
     WebSocket,
+    WebSocketClosed,
     WebSocketLimits,
     WebSocketMount,
     offers,
@@ -100,7 +101,11 @@ class HostSockets:
 
     async def attach(self, socket: Socket, credential: Headers) -> None:
         """Use a connection of a host, of whatever kind, until it is closed."""
-        hello = await self._hello(socket)
+        try:
+            hello = await self._hello(socket)
+        except WebSocketClosed:
+            # The host has left before its hello.
+            return
         if isinstance(hello, Close):
             await socket.close(hello.code, hello.reason)
             return
