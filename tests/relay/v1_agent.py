@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 _ids = itertools.count(1)
@@ -36,7 +36,8 @@ class Refuse(Exception):
 class V1Agent:
     """Keeps a task for each message, which ends at once; a test may change `send`."""
 
-    def __init__(self, socket: ClientConnection) -> None:
+    def __init__(self, socket: Any) -> None:
+        """`socket` is one of the library, or like it."""
         self.socket = socket
         self.tasks: dict[str, dict[str, Any]] = {}
         # The requests in the order in which they came.
