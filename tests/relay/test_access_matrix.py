@@ -341,6 +341,16 @@ async def test_addresses_of_older_relays_need_the_same(matrix: Matrix, below: st
         assert same(answer, unknown, AGENT, UNKNOWN_AGENT), caller
 
 
+async def test_no_body_is_read_for_those_who_may_not_call(matrix: Matrix) -> None:
+    # More than the relay takes from anybody.
+    body = b"x" * (10 * 1024 * 1024 + 1)
+    for below in ("/message/send", "/message:send", ""):
+        path = f"/t/acme/a2a/scripted{below}"
+        for token, status in ((client(), 413), (client("other"), 403), ("", 401)):
+            answer = await matrix.get(path, token, method="POST", body=body)
+            assert answer.status == status, (below, answer.body)
+
+
 async def test_the_address_of_the_hub_says_nothing_to_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -246,7 +246,7 @@ class _OwnRelay:
             known=mailbox.known,
             store=lambda: mailbox.mailboxes.store,
         )
-        routes = V1Routes(directory, max_body_bytes=limits.max_body_bytes)
+        routes = V1Routes(directory, identify=self._identify, max_body_bytes=limits.max_body_bytes)
         front.application.mount(PREFIX, partial(serve_with, routes))
 
     async def open(self, main: Runtime) -> None:

@@ -208,7 +208,7 @@ def denied(*, flags: options.StoreFlags, output: options.Output = "text") -> Non
 def agents(*, flags: options.StoreFlags, output: options.Output = "text") -> Exit:
     """List the agents that are attached to the running relay.
 
-    Ends with 15 if none is running.
+    Of several nodes, it asks the one on this machine. Ends with 15 if none is running.
     """
     from trunkline.app.operator_client import NotRunning, call_gateway
 

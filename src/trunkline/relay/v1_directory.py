@@ -4,8 +4,8 @@ of older relays.
 Nothing here depends on whether a tenant exists, or on what others have there.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 from msgspec import Raw, Struct
@@ -20,7 +20,6 @@ from trunkline.model.errors import (
     Unavailable,
     WrongHttpMethod,
 )
-from trunkline.model.principal import Principal
 from trunkline.model.timestamps import format_timestamp
 from trunkline.ports.store import Store
 from trunkline.protocol.relay.v1_calls import read_call
@@ -30,7 +29,7 @@ from trunkline.relay.known_agents import KnownAgent, KnownAgents
 from trunkline.relay.relay import Relay
 from trunkline.relay.requests import Receive, Scope, Send, refuse
 from trunkline.relay.rpc_requests import RpcRequest, answer
-from trunkline.relay.v1_routes import App, Failure
+from trunkline.relay.v1_routes import App, Failure, Identify
 
 # The operation of the scope agents:read.
 _READ_AGENTS: Final = str(Operation.GET_EXTENDED_AGENT_CARD)
@@ -71,7 +70,6 @@ class _Completed(Struct, frozen=True, kw_only=True):
 
 
 _task = msgspec.json.Decoder(_Task).decode
-Identify: TypeAlias = Callable[[Scope, Receive], Awaitable[Principal]]
 
 
 class V1Directory:

@@ -11,7 +11,9 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from trunkline.engine.access import operations_of
 from trunkline.model.errors import PayloadTooLarge, TrunklineError, WrongHttpMethod
+from trunkline.model.principal import Principal
 from trunkline.protocol import rest
 from trunkline.protocol.relay.addresses import Address, address_of
 from trunkline.protocol.relay.v1_calls import read_call
@@ -21,6 +23,8 @@ from trunkline.relay.requests import Receive, Scope, Send
 from trunkline.relay.rpc_requests import RpcError, RpcRequest, answer
 
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+Identify: TypeAlias = Callable[[Scope, Receive], Awaitable[Principal]]
 
 _SEND: Final = "message/send"
 _STREAM: Final = "message/stream"
@@ -33,9 +37,10 @@ class Failure(Struct, frozen=True):
 
 
 class V1Routes:
-    def __init__(self, requests: App, *, max_body_bytes: int) -> None:
-        """`requests` serves the requests to agents."""
+    def __init__(self, requests: App, *, identify: Identify, max_body_bytes: int) -> None:
+        """`requests` serves the requests to agents. `identify` raises as `Access.identify` does."""
         self._requests = requests
+        self._identify = identify
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -48,7 +53,12 @@ class V1Routes:
         try:
             if scope["method"] != "POST":
                 raise WrongHttpMethod("POST to this address", allow="POST")
-            body = await self._body(receive)
+            body: bytes | None = b""
+            if await self._may_call(scope, receive, address.agent):
+                body = await self._body(receive)
+            else:
+                # `requests` refuses it, and a body that nobody reads takes no memory.
+                method = _CANCEL
             if body is None:
                 return
             if method == _CANCEL:
@@ -68,6 +78,13 @@ class V1Routes:
             status, result = rpc.result()
             told = bytes(result) if isinstance(result, Raw) else _encode(Failure(result))
             await answer(send, status, told, rpc.headers)
+
+    async def _may_call(self, scope: Scope, receive: Receive, agent: str) -> bool:
+        try:
+            principal = await self._identify(scope, receive)
+        except TrunklineError:
+            return False
+        return operations_of(principal, agent) != frozenset()
 
     async def _body(self, receive: Receive) -> bytes | None:
         """None if the client leaves."""
