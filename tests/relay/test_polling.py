@@ -149,6 +149,25 @@ async def test_a_relay_that_is_away_for_long_costs_another_connection(world: Rel
     assert world.relay.sessions == 1
 
 
+@pytest.mark.parametrize("method", ["POST", "GET"])
+@pytest.mark.parametrize("status", [200, 302, 403, 404, 511])
+async def test_a_page_of_the_network_ends_the_connection_and_no_stream(
+    world: RelayWorld, method: str, status: int
+) -> None:
+    app = Scripted()
+    await world.attach(app)
+    page = http.Answer(status, {"content-type": "text/html"}, b"<html>Please sign in")
+    async with world.http.open(Get().http) as response:
+        await settle()
+        wire(world).fates[method].extend([page] * 5)
+        for number in range(3):
+            app.requests[0].say(b"%d " % number, is_last=number == 2)
+            await world.clock.advance(8)
+        body = b"".join([chunk async for chunk in response.chunks()])
+    assert body == b"0 1 2 "
+    assert len(wire(world).ends) > 1
+
+
 # What the relay answers.
 
 
@@ -300,7 +319,12 @@ async def test_a_new_token_counts_for_the_next_requests(world: RelayWorld) -> No
     ],
 )
 async def test_a_bad_batch_has_a_code(
-    world: RelayWorld, first: str, batch: Any, status: int, close: int
+    world: RelayWorld,
+    first: str,
+    batch: Any,
+    status: int,
+    close: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     raw = Raw(world)
     await raw.create()
@@ -312,6 +336,7 @@ async def test_a_bad_batch_has_a_code(
     if status == 410:
         await settle()
         assert not world.polling.open_sockets
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 @pytest.mark.parametrize(

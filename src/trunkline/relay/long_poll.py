@@ -45,6 +45,7 @@ _SOON_S: Final = 1.0
 _PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _decode_opened: Final = msgspec.json.Decoder(Opened).decode
 _decode_received: Final = msgspec.json.Decoder(Received).decode
+_NO_RELAY: Final = "the answer is not of a relay"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 # The beginnings of frames, which a connection looks at, and otherwise hands on.
 _REAUTH: Final = b'{"frame":"reauth",'
@@ -149,6 +150,9 @@ class LongPollSocket:
                     None,
                     within_s=self._poll_s + _REQUEST_S,
                 )
+                if answer.media_type != CONTENT_TYPE:
+                    # A page of the network, for someone who has to sign in there.
+                    raise WebSocketClosed(ABNORMAL, _NO_RELAY)
                 new = self._incoming.take(after + 1, answer.body)
                 self._arrived.extend(new or ())
                 self._wake()
@@ -283,7 +287,7 @@ def _received(answer: Answer) -> int:
     try:
         return _decode_received(answer.body).received
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise WebSocketClosed(ABNORMAL, "the answer is not of a relay") from None
+        raise WebSocketClosed(ABNORMAL, _NO_RELAY) from None
 
 
 def _retry_after_s(answer: Answer) -> float:

@@ -19,7 +19,7 @@ from trunkline.model.errors import (
 )
 from trunkline.ports.authenticator import Headers
 from trunkline.ports.clock import Clock
-from trunkline.ports.websocket import ABNORMAL, NORMAL, TRY_AGAIN_LATER
+from trunkline.ports.websocket import ABNORMAL, NORMAL, TRY_AGAIN_LATER, WebSocketClosed
 from trunkline.protocol.relay.close_codes import (
     BAD_FRAME,
     FORBIDDEN,
@@ -170,6 +170,9 @@ class PollingHosts:
     async def _attach(self, id: str, socket: PolledSocket) -> None:
         try:
             await self._sockets.attach(socket, socket.credential)
+        except WebSocketClosed:
+            # Before the hello. The host gets the code with its next request.
+            return
         finally:
             await socket.close(NORMAL, "")
             self._greeted(socket)
