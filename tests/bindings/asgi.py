@@ -66,11 +66,10 @@ class Response:
     def __init__(self, request: Http) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
-        self._request = request.chunks()
+        self._request = [*request.chunks()]
         self._begun = asyncio.Event()
         self._left = asyncio.Event()
         self._chunks: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._incoming = self._messages()
 
     async def begun(self) -> None:
         await self._begun.wait()
@@ -91,15 +90,12 @@ class Response:
             self._chunks.put_nowait(None)
 
     async def _receive(self) -> dict[str, Any]:
-        return await anext(self._incoming)
-
-    async def _messages(self) -> AsyncIterator[dict[str, Any]]:
-        chunks = list(self._request)
-        for number, chunk in enumerate(chunks, 1):
-            yield {"type": "http.request", "body": chunk, "more_body": number < len(chunks)}
+        # A reader that is cancelled leaves the rest to the next one.
+        if self._request:
+            chunk = self._request.pop(0)
+            return {"type": "http.request", "body": chunk, "more_body": bool(self._request)}
         await self._left.wait()
-        while True:
-            yield {"type": "http.disconnect"}
+        return {"type": "http.disconnect"}
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
         # Like uvicorn, which lets an application write to a client that left.

@@ -101,8 +101,10 @@ class Bridge:
             event = await own.next()
             match event:
                 case Accepted():
+                    # With the answer, where that has come as well.
                     self._hop.session.accept(self.stream.number)
-                    self._hop.flush()
+                    if not own.has_event:
+                        self._hop.flush()
                 case Answered():
                     is_over = await self._answer(own, event)
                 case Piece():

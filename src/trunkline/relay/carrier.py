@@ -70,7 +70,8 @@ class OpenStream:
             # It stays, for whoever asks again.
             return event
         self._events.popleft()
-        if isinstance(event, Piece) and event.data:
+        # After the end, the number may be that of a stream of the next session.
+        if isinstance(event, Piece) and event.data and self.end is None:
             self._session.consume(self.number, len(event.data))
             self._carrier.flush()
         return event
@@ -112,7 +113,8 @@ class OpenStream:
 
     def close(self) -> None:
         """Its reader and its writer have left."""
-        self._carrier.streams.pop(self.number, None)
+        if self._carrier.streams.get(self.number) is self:
+            del self._carrier.streams[self.number]
         self.cancel("closed")
 
     def take(self, event: StreamEvent) -> None:

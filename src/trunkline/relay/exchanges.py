@@ -38,7 +38,7 @@ class Exchange:
 
     async def serve(self, app: App, credential: bytes = b"") -> None:
         """The application sees the credential as that of the request."""
-        if not self._opened.task:
+        if not self._opened.task and self._stream.end is None:
             # It goes with what the application says first, or with the next tick: a message of its
             # own would cost both sides more than the frame.
             self._session.accept(self._opened.stream)

@@ -3,6 +3,7 @@
 It reads no A2A: whatever a client sends below the address of an agent goes to the host as it is.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import AbstractContextManager, contextmanager
@@ -238,6 +239,9 @@ class RelayedRequests:
             while isinstance(event, Accepted):
                 event = await stream.next()
             if may_repeat and isinstance(event, Cancelled) and event.is_unsent:
+                # The next attempt waits for the client to leave, too.
+                watcher.cancel()
+                await asyncio.wait({watcher})
                 return False
             await self._download(request.send, stream, request.address, event)
             return True
