@@ -247,7 +247,8 @@ SOURCE = Path(trunkline.__file__).parent
 # of the service is a new way: prove above that it passes the gate, then add it here.
 DOORS = {
     ("backend", "start"): {"runtime/runs.py"},
-    ("runs", "enter"): {"runtime/intake.py", "runtime/follow_ups.py"},
+    # Tasks that another gateway began pass it in tests/runtime/test_adoptions.py.
+    ("runs", "enter"): {"runtime/intake.py", "runtime/follow_ups.py", "runtime/adoptions.py"},
     ("follow_ups", "accept"): {"runtime/intake.py"},
     # Runs that a restart left passed the gate before it.
     ("follow_ups", "requeue"): {"runtime/runtime.py"},
