@@ -60,6 +60,7 @@ class Couriers:
         # The agents that are attached here.
         self._leased: set[str] = set()
         mailboxes.listen(self.wake)
+        mailboxes.is_here = self.is_leased
 
     def leased(self, agent: str) -> None:
         self._leased.add(agent)
@@ -161,6 +162,12 @@ class Couriers:
                 extra={"agent": mailbox.agent, "task": waiting.task_id, "reason": error.message},
             )
             return _Later()
+        except Exception:  # noqa: BLE001 - logged here; the other lanes go on
+            _log.exception(
+                "a letter cannot be delivered",
+                extra={"agent": mailbox.agent, "task": waiting.task_id},
+            )
+            return _Later(_MAX_WAIT_S)
 
     async def _deliver(self, mailbox: Mailbox, waiting: Waiting) -> "_Later | None":
         """When to try again; None if the letter is gone."""
@@ -181,6 +188,8 @@ class Couriers:
         finally:
             alarm.cancel()
             stream.close()
+            if waiting.is_sent:
+                mailbox.lost(waiting)
 
     async def _follow(
         self, mailbox: Mailbox, waiting: Waiting, letter: Letter, stream: OpenStream

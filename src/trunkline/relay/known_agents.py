@@ -41,6 +41,9 @@ MAX_READ: Final = 32
 MAX_CARD_BYTES: Final = 512 * 1024
 # When to ask again for a card that could not be read.
 _RETRIES_S: Final = (1.0, 5.0, 30.0)
+_SETTLED_S: Final = 1.0
+# How exact it is known when an agent was seen last.
+_SEEN_MS: Final = 10_000
 # Each may have three cards of the largest size.
 _PAGE: Final = 16
 _ATTEMPTS: Final = 20
@@ -108,7 +111,7 @@ class KnownAgents:
 
     def released(self, agent: str) -> None:
         self._leased.discard(agent)
-        self._tasks.spawn(self.remember(agent, {}), name="remember when an agent left")
+        _ = self._tasks.start(self._seen(agent), name="remember when an agent left")
 
     async def find(self, agent: str) -> KnownAgent | None:
         """Raises StoreError."""
@@ -161,18 +164,30 @@ class KnownAgents:
 
     async def _came(self, agent: str) -> None:
         # At once, because messages are queued for known agents alone.
-        await self.remember(agent, {})
-        for wait_s in (0.0, *_RETRIES_S):
+        known = await self._seen(agent)
+        # An agent whose card is known is not asked while all hosts come back at once.
+        is_new = known is None or not known.cards
+        for wait_s in (0.0 if is_new else _SETTLED_S, *_RETRIES_S):
             await self._clock.sleep(wait_s)
-            if agent not in self._leased:
-                return
             async with self._may_read:
                 if agent not in self._leased:
                     return
                 cards = await self._fetched(agent)
             if cards:
-                await self.remember(agent, cards)
+                if known is None or known.cards != cards:
+                    await self.remember(agent, cards)
                 return
+
+    async def _seen(self, agent: str) -> KnownAgent | None:
+        """The agent as it was known, with the time when it was seen last renewed if that is
+        old."""
+        try:
+            known = await self.find(agent)
+        except StoreError:
+            return None
+        if known is None or self._clock.now_ms() - known.last_seen_ms >= _SEEN_MS:
+            await self.remember(agent, {})
+        return known
 
     async def _fetched(self, agent: str) -> dict[str, CardCopy]:
         found: dict[str, CardCopy] = {}

@@ -146,6 +146,8 @@ class Mailbox:
         """`on_change` is called after each change, of this node or of another one."""
         self.agent: Final = agent
         self.head = Head()
+        # That of the last look.
+        self._read_head = self.head
         # By the ids of their tasks, in the order of their numbers.
         self.waiting: dict[str, Waiting] = {}
         self.ended: dict[str, EndedNote] = {}
@@ -172,37 +174,61 @@ class Mailbox:
                 if not self.is_read or again:
                     await self._read()
 
+    def note(self, head: Head) -> None:
+        """Another node has changed the mailbox, which is read when it is needed."""
+        self.head = head
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether something waits for a change."""
+        return self._moves is not None and not self._moves.done()
+
     async def _read(self) -> None:
         record = await self._store.record(head_key(self.agent))
         version = 0 if record is None else record.version
         if self.is_read and version == self._version:
             return
-        known = {each.number: each for each in self.waiting.values()}
-        found: dict[str, Waiting] = {}
-        async for each in self._records(LETTER):
-            try:
-                letter = decode_letter(each.body)
-            except msgspec.DecodeError as error:
-                self._log_unreadable(each, error)
-                continue
-            new = Waiting.of(each, letter)
-            old = known.get(new.number)
-            if old is not None:
-                old.version = new.version
-                if old.attempts != new.attempts:
-                    # Another node has sent it.
-                    old.attempts, old.is_unsure = new.attempts, new.is_unsure
-                new = old
-            found[new.task_id] = new
-        self.ended = {each.key.id: note async for each, note in self._notes()}
-        self.waiting = found
-        self.head = Head() if record is None else decode_head(record.body)
+        head = Head() if record is None else decode_head(record.body)
+        if not self.is_read or not await self._read_new(head):
+            await self._read_all()
+        self.head = self._read_head = head
         self._version = version
         self.is_read = True
         self._moved(is_own=False)
 
-    async def _records(self, kind: str) -> AsyncIterator[Record]:
-        after: Key | None = None
+    async def _read_new(self, head: Head) -> bool:
+        """Read the letters that have come since the last look, if that is all that has changed."""
+        if head.ended != self._read_head.ended:
+            return False
+        found = [each async for each in self._letters(after=self._read_head.next - 1)]
+        if len(self.waiting) + len(found) != head.count:
+            return False
+        self.waiting |= {each.task_id: each for each in found}
+        return True
+
+    async def _read_all(self) -> None:
+        known = {each.number: each for each in self.waiting.values()}
+        found: dict[str, Waiting] = {}
+        async for new in self._letters():
+            each = known.get(new.number, new)
+            each.version = new.version
+            if each.attempts != new.attempts:
+                # Another node has sent it.
+                each.attempts, each.is_unsure = new.attempts, new.is_unsure
+            found[each.task_id] = each
+        self.ended = {each.key.id: note async for each, note in self._notes()}
+        self.waiting = found
+
+    async def _letters(self, *, after: int = 0) -> AsyncIterator[Waiting]:
+        async for record in self._records(LETTER, after=letter_key(self.agent, after)):
+            try:
+                letter = decode_letter(record.body)
+            except msgspec.DecodeError as error:
+                self._log_unreadable(record, error)
+            else:
+                yield Waiting.of(record, letter)
+
+    async def _records(self, kind: str, *, after: Key | None = None) -> AsyncIterator[Record]:
         while page := await self._store.records(kind, scope=self.agent, after=after, limit=_PAGE):
             for record in page:
                 yield record
@@ -531,7 +557,8 @@ class Mailbox:
                 self.is_read = False
                 raise
             else:
-                self.head, self._version = head, self._version + 1
+                self.head = self._read_head = head
+                self._version += 1
                 return True
         raise Unavailable("The mailbox changes too fast; try again", retry_after_s=1)
 

@@ -123,6 +123,8 @@ class MailboxStreams(Struct, frozen=True, kw_only=True, eq=False):
             reader.finish(NoReply(error))
         except TrunklineError as error:
             reader.finish(NoReply(error))
+        finally:
+            reader.end()
 
     async def _continue(
         self, reader: FedSubscription, request: RelayedRequest, waiting: Waiting

@@ -43,6 +43,8 @@ class Mailboxes:
         self._heads: dict[str, Head] = {}
         self._listeners: list[Callable[[str], None]] = []
         self._is_failing = False
+        # Whether an agent is attached here, which is asked for each notice of another node.
+        self.is_here: Callable[[str], bool] = lambda _: False
         self.delivered = 0
 
     def listen(self, on_change: Callable[[str], None]) -> None:
@@ -130,18 +132,26 @@ class Mailboxes:
             listener(mailbox.agent)
 
     async def _follow(self, agent: str) -> None:
-        if agent in self._open:
-            await self._open[agent].look(again=True)
-            return
-        self._take_over(agent, await self._head(agent))
+        if not await self._looked_again(agent):
+            self._take_over(agent, await self._head(agent))
+
+    async def _looked_again(self, agent: str) -> bool:
+        """Read a mailbox again if anything here waits for its changes."""
+        mailbox = self._open.get(agent)
+        if mailbox is None or not (mailbox.is_watched or self.is_here(agent)):
+            return False
+        await mailbox.look(again=True)
+        return True
 
     async def _head(self, agent: str) -> Head:
         record = await self.store.record(Key(HEAD, "", agent))
         return Head() if record is None else decode_head(record.body)
 
     def _take_over(self, agent: str, head: Head) -> None:
-        """The head of a mailbox that is not open."""
-        if not head.holds:
+        """A node has changed the head of a mailbox, or it is seen for the first time."""
+        if (mailbox := self._open.get(agent)) is not None:
+            mailbox.note(head)
+        elif not head.holds:
             self._heads.pop(agent, None)
         elif self._heads.get(agent) != head:
             self._heads[agent] = head
@@ -173,8 +183,11 @@ class Mailboxes:
             if agent not in self._open:
                 self._take_over(agent, found.get(agent, Head()))
         for agent, mailbox in [*self._open.items()]:
-            if found.get(agent, Head()) != mailbox.head:
-                await mailbox.look(again=True)
+            head = found.get(agent, Head())
+            if not (head.holds or mailbox.head.holds) or head == mailbox.head:
+                continue
+            if not await self._looked_again(agent):
+                mailbox.note(head)
 
     async def _expire(self, record: Record) -> Sequence[Change]:
         return await (await self.of(record.key.scope)).expire(record)

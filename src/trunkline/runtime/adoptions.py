@@ -229,7 +229,13 @@ class Adoptions(Struct, frozen=True, kw_only=True, eq=False):
             # The store may still refuse it.
             await self.journal.durable(earlier)
         run.key = None
-        return _REPEATED
+        return await self._repeated(key)
+
+    async def _repeated(self, key: RequestKey) -> Refusal:
+        """The refusal of a repeat; its caller should read the task of the first one."""
+        first = await self.keys.first_task(key)
+        text = f"{_REPEATED.text} Its task is {first}." if first else _REPEATED.text
+        return structs.replace(_REPEATED, text=text)
 
     async def _made_at(self, gate: TurnGate, run: Run, caller: Caller) -> LiveTask:
         """Take the message through the gate. What may have changed while it waited is checked
