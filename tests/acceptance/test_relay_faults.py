@@ -45,6 +45,7 @@ tenant = "acme"
 agent_id = "helper"
 token = "{HOST_TOKEN}"
 mode = "relay"
+transport = "{{transport}}"
 [agents."test/scripted"]
 name = "Scripted"
 default = true
@@ -108,7 +109,14 @@ async def never_read(stack: AsyncExitStack, port: int, key: str, text: str) -> C
 
 
 async def storm(
-    folder: Path, *, streams: int, never: int, pieces: int, faulty_s: float, factor: int
+    folder: Path,
+    *,
+    streams: int,
+    never: int,
+    pieces: int,
+    faulty_s: float,
+    factor: int,
+    transport: str = "websocket",
 ) -> Counter[str]:
     """Every stream takes about as long as the connection has faults."""
     every_s = faulty_s * factor / pieces
@@ -120,7 +128,7 @@ async def storm(
         proxy.is_faulty = False
         # Neither needs to know what time it is for the other one.
         day_s = 24 * 3600
-        config = HOST.format(port=proxy.port)
+        config = HOST.format(port=proxy.port, transport=transport)
         host = stack.enter_context(fast_gateway(folder / "host", config, factor, ahead_s=day_s))
         good = AttachedHost(relay.port, Echo(), agent="good")
         stack.push_async_callback(good.close)
@@ -198,3 +206,19 @@ async def test_so_do_two_hundred(tmp_path: Path, seed: int) -> None:
     streams = 200 + seed
     outcomes = await storm(tmp_path, streams=streams, never=20, pieces=100, faulty_s=15, factor=20)
     assert sum(outcomes.values()) == streams
+
+
+@pytest.mark.full
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(2))
+async def test_so_do_those_of_a_gateway_that_polls(tmp_path: Path, seed: int) -> None:
+    outcomes = await storm(
+        tmp_path,
+        streams=200 + seed,
+        never=20,
+        pieces=100,
+        faulty_s=15,
+        factor=20,
+        transport="long-poll",
+    )
+    assert sum(outcomes.values()) == 200 + seed
