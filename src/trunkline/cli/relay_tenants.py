@@ -176,9 +176,12 @@ def deny(
 ) -> None:
     """Refuse a token, or all tokens of a subject, until `relay allow`.
 
-    When the command ends, every node of the relay refuses them, and the sessions of gateways that
-    attached with them have ended.
+    With - it reads the token itself from stdin, which does not leave this program. When the command
+    ends, every node of the relay refuses them, and the sessions of gateways that attached with them
+    have ended.
     """
+    if jti == "-":
+        jti, tenant = _read_token(sys.stdin.read())
     denied = on_relay(flags, "relay.deny", _denial(jti, subject, tenant))
     print(json_document(denied) if output == "json" else _denial_table([denied]))
 
@@ -238,6 +241,22 @@ def add_to(app: typer.Typer) -> None:
     """The commands that are in no group of their own."""
     for function in (token, deny, allow, denied, agents):
         command(app, function.__name__)(function)
+
+
+def _read_token(text: str) -> tuple[str, str]:
+    """The id and the tenant of a token."""
+    from trunkline.protocol.jwt import read_jwt
+
+    token = read_jwt(text.strip().encode("utf-8", "replace"))
+    if token is None:
+        raise typer.BadParameter("what stdin has is no JSON Web Token.")
+    jti, tenant = token.claims.get("jti"), token.claims.get("tenant")
+    if not isinstance(jti, str) or not isinstance(tenant, str):
+        raise typer.BadParameter(
+            "the token has no id (jti) or no tenant; deny its --subject, or rotate the secret of "
+            "its tenant."
+        )
+    return jti, tenant
 
 
 def _denial(jti: str, subject: str, tenant: str) -> dict[str, Any]:

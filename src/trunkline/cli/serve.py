@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from trunkline.settings import Settings
 
 
+_NO_HOSTS = (
+    "nothing can attach to the relay yet, because it has no tenant. Add one: {} relay tenant add "
+    "NAME, with the --config, --data or --db of this gateway."
+)
 # A registry may hold thousands of agents.
 _MAX_SHOWN = 20
 # The method and the message of a first call, for each version of A2A.
@@ -146,6 +150,8 @@ def announce(
     key = "" if settings.allows_anonymous() else key_in_shell(settings)
     # The card names the public address, so only the url of the interface leads here.
     by_interface, coloured = bool(settings.public_urls()), has_colours(stream)
+    if settings.has_no_hosts and not started.tenants:
+        notes = (*notes, _NO_HOSTS.format(program()))
     text = screen(started, key=key, by_interface=by_interface, notes=notes, coloured=coloured)
     # A supervisor reads this through a pipe and waits for it.
     print(text, file=stream, flush=True)

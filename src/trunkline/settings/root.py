@@ -165,6 +165,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return is_loopback_host(self.server.host)
         return self.auth.needs_no_key == "loopback" and not self.is_exposed()
 
+    @property
+    def has_no_hosts(self) -> bool:
+        """Whether it is a relay to which nothing of the configuration lets a gateway attach."""
+        relay = self.as_relay
+        if relay is None or relay.tenants or relay.jwt_secrets:
+            return False
+        return not any(key.attach for key in self.auth.keys.values())
+
     def access_warning(self) -> str:
         """A warning if callers need no key although keys are configured; else empty."""
         if not self.auth.keys or not self.allows_anonymous():

@@ -15,7 +15,7 @@ from trunkline.app.reload import Load
 from trunkline.app.serve import ServeInfo
 from trunkline.cli.commands import app
 from trunkline.cli.relay import screen
-from trunkline.protocol.jwt import is_signed_with, read_jwt
+from trunkline.protocol.jwt import is_signed_with, read_jwt, sign_with_secret
 from trunkline.settings import Settings
 
 DAY_S = 24 * 3600
@@ -25,8 +25,8 @@ class Shell:
     def __init__(self, *where: str) -> None:
         self.where = where
 
-    def run(self, *words: str) -> Result:
-        return CliRunner().invoke(app, ["relay", *words, *self.where])
+    def run(self, *words: str, given: str = "") -> Result:
+        return CliRunner().invoke(app, ["relay", *words, *self.where], input=given)
 
     def json(self, *words: str) -> Any:
         done = self.run(*words, "-o", "json")
@@ -145,6 +145,19 @@ def test_denials_are_listed_and_taken_back(shell: Shell) -> None:
     assert shell.run("allow", "--subject", "alice").exit_code == 1
     shell.json("allow", "--subject", "alice", "--tenant", "acme")
     assert len(shell.json("denied")["items"]) == 1
+
+
+def test_a_token_is_denied_by_itself(shell: Shell) -> None:
+    shell.json("tenant", "add", "acme")
+    made = shell.json("token", "--tenant", "acme", "--client", "alice")
+    done = shell.run("deny", "-", given=made["token"] + "\n")
+    assert done.exit_code == 0, done.stderr
+    [denied] = shell.json("denied")["items"]
+    assert (denied["what"], denied["name"], denied["tenant"]) == ("jti", made["jti"], "acme")
+    without_id = sign_with_secret({"alg": "HS256"}, {"tenant": "acme"}, b"x" * 32)
+    for given, text in (("nonsense", "no JSON Web Token"), (without_id, "no id")):
+        refused = shell.run("deny", "-", given=given)
+        assert (refused.exit_code, text in refused.stderr) == (2, True), refused.stderr
 
 
 def test_tenants_of_the_configuration_are_changed_there(tmp_path: Path) -> None:

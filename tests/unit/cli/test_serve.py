@@ -414,6 +414,23 @@ def test_the_screen_says_where_agents_are_attached() -> None:
     assert "Relay     gateways attach at ws://127.0.0.1:8642/agent" in lines
 
 
+def test_a_relay_without_tenants_says_how_to_add_one(tmp_path: Path) -> None:
+    file = tmp_path / "relay.toml"
+    secret = "0123456789abcdef0123456789abcdef"
+
+    def shown(text: str, **info: Any) -> str:
+        file.write_text(f"[relay_server]\n{text}")
+        out = io.StringIO()
+        announce(serve_info(**info), load(file), out=out)
+        return out.getvalue()
+
+    assert "relay tenant add NAME" in shown("")
+    assert "relay tenant add" not in shown("", tenants=("acme",))
+    assert "relay tenant add" not in shown(f'jwt_secrets = ["{secret}"]')
+    key = '[auth.keys.laptop]\nkey = "0123456789abcdef0123"\nattach = ["acme/*"]'
+    assert "relay tenant add" not in shown(key)
+
+
 def test_a_relay_needs_nothing_to_serve(gateway: Gateway, tmp_path: Path) -> None:
     file = tmp_path / "relay.toml"
     key = 'key = "0123456789abcdef0123"'
