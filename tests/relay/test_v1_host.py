@@ -14,7 +14,7 @@ from tests.relay.wire import TextEnd
 from trunkline.background import BackgroundTasks
 from trunkline.model.principal import Grant, Principal
 from trunkline.ports.websocket import NORMAL
-from trunkline.protocol.relay.close_codes import GOING_AWAY, Close
+from trunkline.protocol.relay.close_codes import GOING_AWAY, REPLACED, Close
 from trunkline.relay.relayed_callers import RelayedCallers
 from trunkline.relay.v1_host import MAX_REQUESTS, V1Host, V1HostSettings
 from trunkline.testing import FakeClock, settle
@@ -145,6 +145,15 @@ async def test_a_host_that_stops_ends_what_it_has_begun(world: World) -> None:
     assert (await world.frame())["payload"] == {"id": "1", "result": True}
     await world.clock.advance(2)
     assert world.closes == [Close(GOING_AWAY, "the agent stops")]
+
+
+async def test_a_host_that_was_replaced_learns_it_by_the_code(world: World) -> None:
+    """Two gateways with one token would else take the agent from each other for ever."""
+    await world.attach(Told())
+    await world.tell(type="error", message="another host has its agents now")
+    await world.relay.close(REPLACED, "")
+    await settle()
+    assert world.closes == [Close(REPLACED, "the relay says: another host has its agents now")]
 
 
 async def test_an_application_that_fails_is_an_internal_error(

@@ -1,6 +1,7 @@
 """What clients can do with an agent of protocol v1, and the faults of older relays."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from tests.bindings.world import KEYS
 from tests.relay.gateways import TOKEN
 from tests.relay.v1_agent import CARD, Refuse
 from tests.relay.v1_world import (
+    AGENT_TOKEN,
     NAME,
     PATH,
     READER,
@@ -329,6 +331,18 @@ async def test_the_card_is_that_of_the_agent_with_the_addresses_of_the_relay(
     assert "localhost:9999" not in answers[0].body.decode()
     assert "signatures" not in served
     assert [*served["securitySchemes"]] == ["bearer"]
+
+
+async def test_a_card_that_is_too_large_is_refused(world: V1World) -> None:
+    end = await world.world.wire.connect_v1()
+    card = {"description": "x" * 200_000}
+    await end.send(json.dumps({"type": "auth", "token": AGENT_TOKEN, "agent_card": card}))
+    assert "131072 bytes" in json.loads(await end.receive())["message"]
+
+
+async def test_the_address_may_end_with_a_slash(world: V1World) -> None:
+    async with world.attach():
+        assert "result" in await world.rpc("message/send", message(), path="/")
 
 
 @pytest.mark.parametrize("card", [None, {}, {"name": None, "capabilities": {}}])

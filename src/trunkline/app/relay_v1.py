@@ -21,6 +21,8 @@ from trunkline.relay.v1_tasks import V1Tasks
 from trunkline.runtime.large_values import LargeValues
 
 _NO_CARD: Final = b"{}"
+# It is kept in memory and in the store.
+MAX_CARD_BYTES: Final = 128 * 1024
 
 
 class V1Agents:
@@ -50,6 +52,8 @@ class V1Agents:
         url = f"{self._base_url}{path_of(agent)}"
         card = card if card.strip() != b"null" else _NO_CARD
         served = card_at_relay(card, name=agent.partition("/")[2], url=url)
+        if len(served) > MAX_CARD_BYTES:
+            raise ValueError(f"the card has more than {MAX_CARD_BYTES} bytes")
         operations = V1Operations(
             agent,
             connection,

@@ -183,7 +183,7 @@ class _Connection:
                 self._session.receive(await self._socket.receive())
                 self._flush()
         except WebSocketClosed as closed:
-            close = Close(closed.code, closed.reason)
+            close = Close(closed.code, self._session.trouble or closed.reason)
         finally:
             self._is_open = False
             for helper in helpers:

@@ -49,6 +49,8 @@ class V1AgentSession:
         """`agent` is what the agent is called at the relay: tenant and id."""
         self.closing: Close | None = None
         self.is_greeted = False
+        # What the relay has said before it closes the connection.
+        self.trouble = ""
         # The ids of the requests that were not answered.
         self.asked: set[str] = set()
         self._agent = agent
@@ -114,6 +116,9 @@ class V1AgentSession:
 
     def _on_failed(self, text: str) -> None:
         text = text.encode("ascii", "replace")[:_MAX_REASON_CHARS].decode() or "it says no reason"
-        is_token = not self.is_greeted and _REFUSES_TOKEN.search(text) is not None
-        code = NOT_AUTHENTICATED if is_token else _FAILED
-        self.closing = Close(code, f"the relay says: {text}")
+        self.trouble = f"the relay says: {text}"
+        if self.is_greeted:
+            # The code with which the relay closes the connection says whether to come back.
+            return
+        is_token = _REFUSES_TOKEN.search(text) is not None
+        self.closing = Close(NOT_AUTHENTICATED if is_token else _FAILED, self.trouble)
