@@ -121,6 +121,23 @@ async def test_a_stream_moves_to_a_websocket_once_one_passes(network: Network) -
     assert len(app.requests) == 1
 
 
+async def test_a_websocket_that_was_opened_long_ago_is_not_used(network: Network) -> None:
+    """As when the session has moved to another relay meanwhile."""
+    network.websockets = BLOCKED
+    transports = Transports("auto", clock=network.world.clock, open_http=network.open_http)
+    network.world.others.append(transports)
+    await transports.dial(URL, "host-token")
+    network.websockets = None
+    await network.world.clock.advance(301)
+    assert isinstance(network.world.wire, Wire)
+    [unused] = network.world.wire.ends
+    await network.world.clock.advance(6)
+    socket = await transports.dial(URL, "host-token")
+    assert unused.closed is not None
+    assert network.tried == ["websocket", "long-poll", "websocket", "websocket"]
+    await socket.close(1000, "")
+
+
 async def test_a_websocket_that_is_mute_is_given_up(network: Network) -> None:
     network.is_mute = True
     host = network.attach(Told())
@@ -158,6 +175,29 @@ async def test_where_the_relay_answers_or_nothing_does_requests_are_not_tried(
     network.attach(Told())
     await network.world.clock.advance(2)
     assert set(network.tried) == {"websocket"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[" * 9999,
+        b'{"connection":"../../x","protocol":"a2a.relay.v2"}',
+        b'{"connection":"x","protocol":"other"}',
+        b'{"connection":"x","protocol":"a2a.relay.v2","poll_s":1e300}',
+        b'{"connection":"x","protocol":"a2a.relay.v2","poll_s":0}',
+        b'{"connection":"' + b"x" * 999 + b'","protocol":"a2a.relay.v2"}',
+    ],
+)
+async def test_an_answer_that_is_not_of_a_relay_opens_nothing(
+    network: Network, body: bytes
+) -> None:
+    network.requests = Answer(201, {}, body)
+    host = network.attach(Told(), transport="long-poll")
+    await settle()
+    assert host.state is HostState.CONNECTING
+    assert "what answers there" in host.trouble
 
 
 @pytest.mark.parametrize("transport", ["websocket", "long-poll"])

@@ -1,12 +1,13 @@
 """`Transports`: dials a relay by WebSocket, or by long poll where the network lets no WebSocket
 pass."""
 
+import logging
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
-from trunkline.ports.websocket import ABNORMAL, WebSocketClosed
+from trunkline.ports.websocket import ABNORMAL, NORMAL, WebSocketClosed
 from trunkline.protocol.relay.close_codes import FATAL, SILENT
 from trunkline.relay import dialing
 from trunkline.relay.carrier import Socket
@@ -14,10 +15,14 @@ from trunkline.relay.dialing import DialFailed
 from trunkline.relay.long_poll import LongPollSocket, dial_long_poll, http_url
 from trunkline.relay.relay_http import Http, OwnHttp
 
+_log: Final = logging.getLogger("trunkline.relay")
+
 Transport: TypeAlias = Literal["auto", "websocket", "long-poll"]
 # While a long poll works, a WebSocket is tried after these times: the network may have changed.
 _FIRST_S: Final = 300.0
 _LONGEST_S: Final = 3600.0
+# The relay waits for the first frame for ten seconds.
+_READY_S: Final = 5.0
 
 
 class Transports:
@@ -36,8 +41,8 @@ class Transports:
         self._tasks = BackgroundTasks("transports of relays")
         # The URLs at which a WebSocket did not work last.
         self._blocked: set[str] = set()
-        # WebSockets that were opened in place of a long poll.
-        self._ready: dict[str, Socket] = {}
+        # WebSockets that were opened in place of a long poll, and when.
+        self._ready: dict[str, tuple[Socket, float]] = {}
 
     async def close(self) -> None:
         await self._tasks.close()
@@ -48,7 +53,8 @@ class Transports:
             return await dialing.dial(url, token)
         if self._transport == "long-poll":
             return await self._poll(url, token)
-        if (ready := self._ready.pop(url, None)) is not None:
+        ready = await self._opened_before(url)
+        if ready is not None:
             return ready
         if url not in self._blocked:
             return await self._by_websocket(url, token)
@@ -59,6 +65,14 @@ class Transports:
                 raise
             self._blocked.discard(url)
             return await self._by_websocket(url, token)
+
+    async def _opened_before(self, url: str) -> Socket | None:
+        ready, opened_at = self._ready.pop(url, (None, 0.0))
+        if ready is None or self._clock.monotonic() - opened_at < _READY_S:
+            return ready
+        # Nobody has used it, and the relay waits no longer.
+        await ready.close(NORMAL, "")
+        return None
 
     async def _by_websocket(self, url: str, token: str) -> Socket:
         try:
@@ -77,6 +91,7 @@ class Transports:
     async def _by_long_poll(self, url: str, token: str) -> Socket:
         socket = await self._poll(url, token)
         self._blocked.add(url)
+        _log.info("no WebSocket passes, so the relay is reached by long polls")
         self._tasks.spawn(self._look_again(url, socket), name="try a WebSocket")
         return socket
 
@@ -97,7 +112,9 @@ class Transports:
             except DialFailed:
                 continue
             self._blocked.discard(url)
-            self._ready[url] = _Watched(ready, lambda: self._blocked.add(url))
+            watched = _Watched(ready, lambda: self._blocked.add(url))
+            self._ready[url] = watched, self._clock.monotonic()
+            _log.info("a WebSocket to the relay is open, which takes the place of long polls")
             socket.drop(WebSocketClosed(ABNORMAL, "the session goes on over a WebSocket"))
             return
 

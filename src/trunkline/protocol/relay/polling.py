@@ -9,10 +9,10 @@ A *batch* is the body of such a request or response: messages, each behind its l
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from trunkline.protocol.relay.close_codes import BAD_FRAME, TOO_LARGE, Close
 from trunkline.protocol.relay.frames import Violation
@@ -26,6 +26,7 @@ MAX_BATCH_BYTES: Final = 512 * 1024
 MAX_BATCH_MESSAGES: Final = 1024
 # Common proxies give up after 60 s, some after 30 s.
 POLL_S: Final = 20.0
+_MAX_POLL_S: Final = 300.0
 _LENGTH_BYTES: Final = 4
 
 
@@ -41,7 +42,7 @@ class Opened(Struct, frozen=True, kw_only=True):
     connection: str
     protocol: str
     # A poll is answered within this time, whether or not there is a message.
-    poll_s: float = POLL_S
+    poll_s: Annotated[float, Meta(gt=0, le=_MAX_POLL_S)] = POLL_S
 
 
 class Received(Struct, frozen=True):

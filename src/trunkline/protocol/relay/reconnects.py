@@ -10,6 +10,8 @@ from typing import Final
 
 FIRST_S: Final = 0.5
 LONGEST_S: Final = 60.0
+# A relay may ask for this at most, so that a wrong number keeps no host away for ever.
+LONGEST_ASKED_S: Final = 3600.0
 # A connection that lasted shorter counts as another failure.
 STABLE_S: Final = 10.0
 # A relay that does not have the host after this time counts as failing, though no attempt has
@@ -35,7 +37,7 @@ class Reconnects:
         limit = min(FIRST_S * 2.0 ** min(self._failures, 16), LONGEST_S)
         self._failures += 1
         # On top of what the relay asks for, so that its hosts do not come back all at that moment.
-        return retry_after_s + chance * limit
+        return min(retry_after_s, LONGEST_ASKED_S) + chance * limit
 
 
 class Health(Enum):

@@ -3,6 +3,7 @@ from hypothesis import strategies as st
 
 from trunkline.protocol.relay.reconnects import (
     FIRST_S,
+    LONGEST_ASKED_S,
     LONGEST_S,
     STABLE_S,
     Health,
@@ -28,6 +29,11 @@ def test_a_relay_may_ask_for_more() -> None:
     reconnects = Reconnects()
     assert reconnects.failed(0, 1.0, retry_after_s=7) == 7.5
     assert reconnects.failed(0, 1.0) == 1
+
+
+def test_a_relay_cannot_keep_a_host_away_for_ever() -> None:
+    for asked_s in (1e9, float("inf")):
+        assert Reconnects().failed(0, 1.0, retry_after_s=asked_s) == LONGEST_ASKED_S + 0.5
 
 
 def test_waits_begin_anew_after_a_stable_connection() -> None:
@@ -63,7 +69,8 @@ def test_no_wait_is_shorter_than_asked_for_or_a_minute_longer(
             failures = 0
         wait_s = reconnects.failed(now, chance, retry_after_s=retry_after_s)
         limit = min(LONGEST_S, FIRST_S * 2.0 ** min(failures, 16))
-        assert retry_after_s <= wait_s <= retry_after_s + limit
+        asked_s = min(retry_after_s, LONGEST_ASKED_S)
+        assert asked_s <= wait_s <= asked_s + limit
         failures += 1
 
 
