@@ -6,7 +6,7 @@ import hmac
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.hub.jwt_issuer import Issuer, part
@@ -19,6 +19,7 @@ from tests.relay.tenants_world import (
     open_nodes,
     signed,
 )
+from tests.unit.hub.tokens_world import CountingStore
 
 from trunkline.config.secret import Secret
 from trunkline.model.errors import (
@@ -27,11 +28,13 @@ from trunkline.model.errors import (
     InvalidParams,
     InvalidRequest,
     RouteNotFound,
+    StoreError,
 )
+from trunkline.ports.store import Store
 from trunkline.relay.jwt_authenticator import REFUSED
 from trunkline.relay.tenant_settings import TenantSettings, TokenSettings
 from trunkline.relay.tenants import MAX_SECRETS
-from trunkline.runtime.record_changes import TRUST_S
+from trunkline.runtime.record_changes import LOOK_S, TRUST_S
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock
 
@@ -331,6 +334,24 @@ async def test_a_denied_token_is_refused_at_every_node(what: Any, name: str, ten
         await node.denials.take_back(what, name, tenant=tenant)
         await node.clock.advance(TRUST_S)
         assert await other.refusal(token) == ""
+
+
+async def test_memory_is_not_trusted_while_the_store_is_away() -> None:
+    async with open_nodes(2) as [node, _]:
+        cut = CountingStore(node.store)
+        other = Node(node.store, node.clock, TokenSettings(tenants=TENANTS))
+        await other.changes.open(cast("Store", cut), is_shared=True, tell=lambda: None)
+        token = node.client()
+        assert await other.refusal(token) == ""
+        cut.is_cut = True
+        await node.clock.advance(TRUST_S + LOOK_S)
+        # It may have been revoked at another node. Nobody is told that it is wrong.
+        with pytest.raises(StoreError):
+            await other.principal(token)
+        cut.is_cut = False
+        await node.clock.advance(LOOK_S)
+        assert await other.refusal(token) == ""
+        await other.changes.close()
 
 
 async def test_denials_outlive_a_restart() -> None:
