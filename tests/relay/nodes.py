@@ -18,10 +18,12 @@ from trunkline.testing.shared_store import TIMES, Node, SharedStore
 class NodeWorld(RelayWorld):
     """One relay, with its place in the store."""
 
-    def __init__(self, nodes: "RelayNodes", settings: RelaySettings, store: Node) -> None:
+    def __init__(
+        self, nodes: "RelayNodes", settings: RelaySettings, store: Node, *, url: str = ""
+    ) -> None:
         super().__init__(settings, clock=nodes.clock)
         self.store = store
-        self.url = f"ws://node{len(nodes.all)}"
+        self.url = url or f"ws://node{len(nodes.all)}"
         self._nodes = nodes
         self.node = RelayNode(
             self.relay,
@@ -79,8 +81,8 @@ class RelayNodes:
         for _ in range(count):
             self.add()
 
-    def add(self) -> NodeWorld:
-        world = NodeWorld(self, self._settings, self.store.node())
+    def add(self, *, url: str = "") -> NodeWorld:
+        world = NodeWorld(self, self._settings, self.store.node(), url=url)
         self.all.append(world)
         return world
 

@@ -9,11 +9,13 @@ from tests.relay.nodes import NodeWorld, RelayNodes, relay_nodes
 from tests.relay.test_relay import pieces
 from tests.relay.world import AGENT, Get
 
-from trunkline.model.errors import StoreUnusable
+from trunkline.model.errors import RecordConflict, StoreUnusable
+from trunkline.ports.records import Delete, Key
 from trunkline.relay.dialing import DialFailed
 from trunkline.relay.hop_secret import REPLACED_AFTER_MS
 from trunkline.relay.hops import HOP_SETTINGS
 from trunkline.relay.host import HostState
+from trunkline.relay.lease_records import KIND
 from trunkline.relay.requests import MAX_PER_HOST, RelayedRequest
 from trunkline.testing import settle
 
@@ -359,6 +361,54 @@ async def test_an_agent_whose_node_is_gone_counts_as_not_attached(nodes: RelayNo
     assert await name_at(nodes[1]) == b"503"
     await nodes.clock.advance(200)
     assert await name_at(nodes[1]) == b"503"
+
+
+async def test_a_node_that_was_started_again_knows_that_its_hosts_are_gone(
+    nodes: RelayNodes,
+) -> None:
+    await nodes[0].attach(Named(b"old"))
+    await nodes[0].kill()
+    again = nodes.add(url=nodes[0].url)
+    await again.open()
+    assert not await again.relay.is_attached(AGENT)
+    assert await again.relay.attached_in("acme") == set()
+    request = again.tasks.start(name_at(again), name="request")
+    await nodes.clock.advance(2)
+    assert not request.done()
+    await again.attach(Named(b"new"))
+    assert await request == b"new"
+    await again.hosts[0].drain(grace_s=0)
+    await nodes.clock.advance(6)
+    assert await name_at(again) == b"503"
+
+
+async def test_an_empty_lease_is_forgotten_after_a_week(nodes: RelayNodes) -> None:
+    host = await nodes[0].attach(Named(b"here"))
+    store = nodes[1].store
+    nodes.clock.jump(8 * 24 * 3600)
+    assert await store.claim_due({KIND: 10}, lease_ms=1000) == ()
+    await host.drain(grace_s=0)
+    await nodes.clock.advance(1)
+    assert await store.claim_due({KIND: 10}, lease_ms=1000) == ()
+    nodes.clock.jump(8 * 24 * 3600)
+    assert await store.beat() is False
+    (record,) = await nodes.store.claim_due({KIND: 10}, lease_ms=1000)
+    assert record.key == Key(KIND, "acme", "helper")
+    # An agent that comes meanwhile keeps it.
+    await nodes[0].attach(Named(b"again"))
+    with pytest.raises(RecordConflict):
+        await nodes.store.change(Delete(key=record.key, expected=record.version))
+    assert await name_at(nodes[1]) == b"again"
+
+
+async def test_a_notice_of_another_release_is_a_reason_to_look(nodes: RelayNodes) -> None:
+    host = await nodes[0].attach(Named(b"old"))
+    nodes.store.loses_notice = lambda: True
+    await nodes[1].attach(Named(b"new"), token="other-host-token")
+    assert host.attached_agents
+    nodes[0].node.leases.hear("what is this")
+    await settle()
+    assert host.state is HostState.REFUSED
 
 
 async def test_a_request_at_a_node_that_dies_ends_with_the_reason(nodes: RelayNodes) -> None:

@@ -24,7 +24,7 @@ from trunkline.ports.figures import Figure, Labelled
 from trunkline.ports.websocket import WebSocket
 from trunkline.protocol.relay.addresses import PREFIX
 from trunkline.protocol.relay.polling import CONNECTIONS_PATH
-from trunkline.relay import v1_tasks
+from trunkline.relay import lease_records, v1_tasks
 from trunkline.relay.admission import Admission
 from trunkline.relay.attached_agents import AttachedAgent, attached_agents
 from trunkline.relay.host import HostStatus
@@ -136,6 +136,7 @@ class Relaying:
             *self.mailbox.due_kinds(),
             *v1_tasks.due_kinds(),
             due_kind(),
+            lease_records.due_kind(),
         )
 
     async def open(self, runtimes: Runtimes) -> None:

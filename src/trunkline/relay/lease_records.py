@@ -1,23 +1,26 @@
 """`LeaseRecords`: the leases of all relay nodes, in the store that they share.
 
-Each agent has one record for ever, because its version is the epoch of the lease: so epochs never
-go back. A node that takes a lease replaces the record, whoever had it; a node that gives one up
-empties it, unless a later lease has replaced it already.
+Each agent has one record, whose version is the epoch of the lease: so epochs never go back. A node
+that takes a lease replaces the record, whoever had it; a node that gives one up empties it, unless
+a later lease has replaced it already. An empty record is deleted when no node can remember it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from trunkline.model.errors import RecordConflict, StoreUnusable
-from trunkline.ports.records import Key, Put, Record
+from trunkline.ports.records import Change, Key, Put, Record
 from trunkline.ports.store import Store
+from trunkline.runtime.due_work import DueKind
 
 KIND: Final = "relay-lease.1"
 _PAGE: Final = 500
+# Nodes compare what they remember with the store every few seconds.
+_FORGOTTEN_AFTER_MS: Final = 7 * 24 * 3600 * 1000
 # Other nodes may take the same agent at the same time; each attempt reads the record anew.
 _ATTEMPTS: Final = 50
 # The agents of one host whose records are written at once.
@@ -93,7 +96,9 @@ class LeaseRecords:
     async def release(self, agent: str, epoch: int) -> bool:
         """Whether the lease was still of this epoch; it is not any more."""
         try:
-            await self._store.change(Put(key=_key(agent), expected=epoch))
+            await self._store.change(
+                Put(key=_key(agent), due_in_ms=_FORGOTTEN_AFTER_MS, expected=epoch)
+            )
         except RecordConflict:
             return False
         return True
@@ -119,6 +124,16 @@ class LeaseRecords:
             if len(page) < _PAGE:
                 return
             after = page[-1].key
+
+
+def due_kind() -> DueKind:
+    """The due work of the main store."""
+    return DueKind(name=KIND, handle=_forget)
+
+
+async def _forget(_: Record) -> Sequence[Change]:
+    # Due work deletes a record for which its handler has no change.
+    return ()
 
 
 def _key(agent: str) -> Key:

@@ -7,7 +7,7 @@ from msgspec import Struct
 from trunkline.model.errors import StoreError, Unavailable
 from trunkline.relay.carrier import Carrier
 from trunkline.relay.hops import Hops, RemoteAgent
-from trunkline.relay.lease_records import SharedLease
+from trunkline.relay.lease_records import Holder, SharedLease
 from trunkline.relay.shared_leases import SharedLeases
 
 _RETRY_AFTER_S: Final = 5
@@ -41,6 +41,8 @@ class OtherNodes(Struct, frozen=True):
         if lease.holder.node == self.leases.node:
             is_here = is_connected and epoch == lease.epoch
             return Whereabouts(is_here=is_here, is_expected=True)
+        if self.leases.is_of_earlier_process(lease.holder):
+            return Whereabouts(is_expected=self.leases.is_new)
         if lease.holder.session != refused:
             remote = self.hops.reached(lease, agent)
             if remote is not None:
@@ -58,7 +60,7 @@ class OtherNodes(Struct, frozen=True):
     async def has(self, agent: str) -> bool:
         """Whether a node has the agent. Raises Unavailable."""
         lease = await self._lease(agent, is_fresh=False)
-        return lease is not None and not self.hops.is_gone(lease.holder.node)
+        return lease is not None and not self._is_gone(lease.holder)
 
     async def all_in(self, tenant: str) -> set[str]:
         """The agents of a tenant that a node has. Raises Unavailable."""
@@ -66,7 +68,10 @@ class OtherNodes(Struct, frozen=True):
             holders = await self.leases.in_tenant(tenant)
         except StoreError:
             raise _unavailable() from None
-        return {agent for agent, holder in holders.items() if not self.hops.is_gone(holder.node)}
+        return {agent for agent, holder in holders.items() if not self._is_gone(holder)}
+
+    def _is_gone(self, holder: Holder) -> bool:
+        return self.leases.is_of_earlier_process(holder) or self.hops.is_gone(holder.node)
 
     async def _lease(self, agent: str, *, is_fresh: bool) -> SharedLease | None:
         try:

@@ -17,6 +17,7 @@ from trunkline.background import BackgroundTasks
 from trunkline.model.errors import StoreError
 from trunkline.ports.clock import Clock
 from trunkline.ports.cluster import Times
+from trunkline.relay.hops import GONE_S
 from trunkline.relay.lease_records import Holder, LeaseRecords, SharedLease
 
 _log: Final = logging.getLogger("trunkline.relay")
@@ -58,7 +59,8 @@ class SharedLeases:
     ) -> None:
         """`url` is where other nodes reach this one, and `tell` tells all of them."""
         self.node: Final = node
-        self._url = url
+        self.url: Final = url
+        self._began_at = clock.monotonic()
         self._times = times
         self._records = records
         self._clock = clock
@@ -95,12 +97,21 @@ class SharedLeases:
         """Whether that was so long ago that hosts had better be elsewhere."""
         return self._clock.monotonic() - self._looked_at >= self._times.trust_s + _PATIENCE_S
 
+    def is_of_earlier_process(self, holder: Holder) -> bool:
+        """Whether the node was at the address of this one, so that it is no more."""
+        return holder.url == self.url and holder.node != self.node
+
+    @property
+    def is_new(self) -> bool:
+        """Whether hosts may still have to come back, because this node began a short time ago."""
+        return self._clock.monotonic() - self._began_at < GONE_S
+
     async def take(
         self, session: str, agents: Iterable[str], *, host: str = "", instead_of: str = ""
     ) -> dict[str, int]:
         """Give a session of this node the agents. Returns the epochs. Raises StoreError."""
         holder = Holder(
-            node=self.node, url=self._url, session=session, host=host, instead_of=instead_of
+            node=self.node, url=self.url, session=session, host=host, instead_of=instead_of
         )
         self._taking += 1
         try:
@@ -133,13 +144,18 @@ class SharedLeases:
 
     def hear(self, text: str) -> None:
         """A notice of another node; an empty text when some may be lost."""
-        if not text:
+        try:
+            leases = _decode(text) if text else None
+        except msgspec.DecodeError:
+            # Another release says it in another way.
+            leases = None
+        if leases is None:
             self._known.clear()
             for agent in [*self._news]:
                 self._wake(agent)
             self._tasks.spawn(self._try_to_look(), name="look at leases")
             return
-        for lease in _decode(text):
+        for lease in leases:
             if self.held().get(lease.agent, lease.epoch) < lease.epoch:
                 self.on_lost(lease)
             self._wake(lease.agent)
