@@ -14,6 +14,7 @@ from tests.relay.v1_agent import CARD
 from tests.relay.v1_relay import text_message
 from tests.relay.wire import TextEnd
 
+from trunkline.config.secret import Secret
 from trunkline.protocol.relay.close_codes import (
     FORBIDDEN,
     NOT_AUTHENTICATED,
@@ -92,8 +93,9 @@ class World:
 
 
 @asynccontextmanager
-async def open_world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    at_relay = replace(relay_settings(), relay_server=RelayServerSettings(tenants=TENANTS))
+async def open_world(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> AsyncIterator[World]:
+    settings = settings or {"tenants": TENANTS}
+    at_relay = replace(relay_settings(), relay_server=RelayServerSettings(**settings))
     async with open_relayed_world(monkeypatch, at_relay=at_relay, token=TOKEN) as world:
         yield World(world)
 
@@ -109,6 +111,21 @@ async def test_tokens_of_older_relays_attach_and_call(world: World) -> None:
     call = world.sending()
     await agent.answer(result={"kind": "task", "id": "t", "status": {"state": "completed"}})
     assert (await call).json()["result"]["id"] == "t"
+
+
+async def test_the_one_secret_of_an_older_relay_counts_for_all_tenants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    secret = SECRETS["all"]
+    async with open_world(monkeypatch, jwt_secrets=(Secret(secret),)) as world:
+        agent = await world.agent()
+        token = signed(host_claims(NOW_MS, jti=None, iat=None), secret)
+        assert (await agent.authenticate(token))["type"] == "auth_ok"
+        # Clients of older relays are named by user_id.
+        claims = client_claims(NOW_MS, sub=None, user_id="alice", jti=None, iat=None)
+        call = world.sending(signed(claims, secret))
+        await agent.answer(result={"kind": "task", "id": "t", "status": {"state": "completed"}})
+        assert (await call).json()["result"]["id"] == "t"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ POLL_S: Final = 2.0
 FOLLOWED_S: Final = 600.0
 # The streams of an agent that ask for their tasks.
 MAX_FOLLOWED: Final = 64
-# Nobody waits for the answer to a message from the mailbox, so the agent may take longer. The
+# No client waits for the answer to a message from the mailbox, so the agent may take longer. The
 # relay gives an agent a minute to accept a delivery.
 DELIVERY_S: Final = 50.0
 _RETRY_AFTER_S: Final = 5
