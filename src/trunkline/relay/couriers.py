@@ -122,8 +122,13 @@ class Couriers:
                 self._tasks.spawn(self._work_off(courier, mailbox, lane), name="deliver a lane")
 
     def _wake_in(self, courier: "_Courier", seconds: float) -> None:
+        ends_at = self._clock.monotonic() + seconds
+
         async def wake() -> None:
-            await self._clock.sleep(seconds)
+            # A timer of the event loop may fire a few milliseconds early, and nothing else wakes
+            # the courier for a lane whose time has not come.
+            while (left_s := ends_at - self._clock.monotonic()) > 0:
+                await self._clock.sleep(left_s)
             courier.woken.set()
 
         self._tasks.spawn(wake(), name="wake a courier")
