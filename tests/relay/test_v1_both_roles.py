@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 from tests.bindings.asgi import Http
 from tests.bindings.cases import refused
-from tests.bindings.clients import CLIENTS
 from tests.bindings.world import KEYS
 from tests.relay import gateways
 from tests.relay.gateways import RelayedWorld, open_relayed_world, relay_settings
@@ -43,7 +42,6 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RelayedWorld]:
         yield world
 
 
-@pytest.mark.parametrize("dialect", [*CLIENTS])
 async def test_clients_of_both_versions_and_bindings_call_the_agent(
     world: RelayedWorld, dialect: str
 ) -> None:
