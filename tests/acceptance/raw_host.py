@@ -97,6 +97,11 @@ class RawHost:
                 size = int.from_bytes(await self._reader.readexactly(2 if size == 126 else 8))
             return first & 0x0F, await self._reader.readexactly(size)
 
+    async def read_all(self) -> None:
+        """Read whatever comes, as fast as it comes."""
+        while await self._reader.read(1 << 20):
+            pass
+
     def pause(self) -> None:
         """Read nothing any more."""
         self.writer.transport.pause_reading()  # type: ignore[attr-defined]

@@ -304,8 +304,10 @@ async def flood(
     before = relay.resident_bytes()
     async with raw_host(relay.port) as host:
         await host.attach("bad")
-        closing = asyncio.ensure_future(host.closed()) if reads else None
-        if not reads:
+        reading: asyncio.Future[Any] | None = None
+        if reads:
+            reading = asyncio.ensure_future(host.closed() if it.code else host.read_all())
+        else:
             host.pause()
         until = time.monotonic() + seconds
         sent = 0
@@ -323,10 +325,10 @@ async def flood(
                 pass
             await asyncio.sleep(max(0.0, until - time.monotonic()))
         grown_mb = (relay.resident_bytes() - before) / 1e6
-        if closing is not None:
+        if reading is not None:
             if it.code:
-                assert (await closing)[0] == it.code
-            closing.cancel()
+                assert (await reading)[0] == it.code
+            reading.cancel()
     assert not latencies.failed
     print(
         f"\n{name}: {sent / 1e6:.1f} MB sent, memory of the relay +{grown_mb:.1f} MB; {latencies}"
