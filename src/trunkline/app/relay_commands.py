@@ -14,8 +14,12 @@ from msgspec import Struct
 from trunkline.app.adapters import make_store
 from trunkline.app.relay import Relaying
 from trunkline.app.relay_tenants import TenantParts
-from trunkline.clock import SystemClock
+from trunkline.clock import SystemClock, Uuid7Ids
 from trunkline.hub.acting import ON_THE_MACHINE, Acting, acting
+from trunkline.ports.clock import Clock
+from trunkline.ports.store import Store
+from trunkline.relay.mail_commands import MailCommands, NameAgent, NameLetter
+from trunkline.relay.mailboxes import Mailboxes
 from trunkline.relay.tenant_commands import (
     NameDenial,
     NameTenant,
@@ -26,6 +30,7 @@ from trunkline.relay.tenant_commands import (
 )
 from trunkline.server.operator_channel import OperatorCommands, arguments_as
 from trunkline.settings import Settings
+from trunkline.settings.relay_server import RelayServerSettings
 
 ADD_TENANT: Final = "relay.tenant.add"
 LIST_TENANTS: Final = "relay.tenant.list"
@@ -38,6 +43,10 @@ DENY: Final = "relay.deny"
 ALLOW: Final = "relay.allow"
 LIST_DENIALS: Final = "relay.denied"
 LIST_AGENTS: Final = "relay.agents"
+LIST_MAIL: Final = "relay.mail.list"
+LIST_DEAD: Final = "relay.mail.dead"
+RETRY_MAIL: Final = "relay.mail.retry"
+DISCARD_MAIL: Final = "relay.mail.discard"
 
 Given = TypeVar("Given", bound=Struct)
 Command: TypeAlias = Callable[[TenantCommands, dict[str, Any]], Awaitable[Any]]
@@ -66,10 +75,37 @@ COMMANDS: Final[Mapping[str, Command]] = {
 }
 
 
+async def _list_mail(commands: MailCommands, arguments: dict[str, Any]) -> Any:
+    arguments_as(Nothing, arguments)
+    return await commands.list()
+
+
+async def _list_dead(commands: MailCommands, arguments: dict[str, Any]) -> Any:
+    return await commands.dead(arguments_as(NameAgent, arguments))
+
+
+async def _retry_mail(commands: MailCommands, arguments: dict[str, Any]) -> Any:
+    return await commands.retry(arguments_as(NameLetter, arguments))
+
+
+async def _discard_mail(commands: MailCommands, arguments: dict[str, Any]) -> Any:
+    return await commands.discard(arguments_as(NameLetter, arguments))
+
+
+MAIL_COMMANDS: Final[Mapping[str, Callable[[MailCommands, dict[str, Any]], Awaitable[Any]]]] = {
+    LIST_MAIL: _list_mail,
+    LIST_DEAD: _list_dead,
+    RETRY_MAIL: _retry_mail,
+    DISCARD_MAIL: _discard_mail,
+}
+
+
 def add_to(commands: OperatorCommands, relaying: Relaying) -> None:
     """Let a running gateway take the commands, if it is a relay."""
-    if relaying.tenants is None:
+    if relaying.tenants is None or relaying.mailbox is None:
         return
+    for name, mail_command in MAIL_COMMANDS.items():
+        commands.add(name, partial(mail_command, relaying.mailbox.commands))
     for name, command in COMMANDS.items():
         commands.add(name, partial(_on_the_machine, name, command, relaying.tenants.commands))
     commands.add(LIST_AGENTS, partial(_list_agents, relaying))
@@ -97,6 +133,8 @@ async def run_alone(settings: Settings, name: str, arguments: dict[str, Any]) ->
     store = make_store(settings.store, agent=settings.adopting_agent(settings.store), clock=clock)
     await store.open()
     try:
+        if name in MAIL_COMMANDS:
+            return await _run_mail_alone(settings, relay, store, clock, name, arguments)
         # Without a gateway, no token is checked.
         tokens = relay.tokens(allow_private=False)
         tenants = TenantParts(tokens, clock=clock)
@@ -107,3 +145,23 @@ async def run_alone(settings: Settings, name: str, arguments: dict[str, Any]) ->
             await tenants.close()
     finally:
         await store.close()
+
+
+async def _run_mail_alone(
+    settings: Settings,
+    relay: RelayServerSettings,
+    store: Store,
+    clock: Clock,
+    name: str,
+    arguments: dict[str, Any],
+) -> Any:
+    mailboxes = Mailboxes(clock=clock, policies=relay.policies)
+    try:
+        is_shared = settings.store.kind == "postgres"
+        await mailboxes.open(store, is_shared=is_shared, tell=lambda _: None)
+        commands = MailCommands(
+            mailboxes=mailboxes, policies=relay.policies, clock=clock, ids=Uuid7Ids()
+        )
+        return msgspec.to_builtins(await MAIL_COMMANDS[name](commands, arguments))
+    finally:
+        await mailboxes.close()

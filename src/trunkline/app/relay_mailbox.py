@@ -25,6 +25,7 @@ from trunkline.protocol.versions import Version, negotiate
 from trunkline.relay.couriers import Couriers
 from trunkline.relay.host_calls import HostCalls, not_attached
 from trunkline.relay.known_agents import KnownAgent, KnownAgents
+from trunkline.relay.mail_commands import MailCommands
 from trunkline.relay.mailbox import Mailbox, Waiting
 from trunkline.relay.mailbox_operations import MailboxOperations, MailboxParts, digest_of
 from trunkline.relay.mailbox_records import Owner
@@ -65,6 +66,9 @@ class RelayMailbox:
         self._clock = clock
         self._tasks = BackgroundTasks("mailbox of the relay")
         self.mailboxes = Mailboxes(clock=clock, policies=policies)
+        self.commands = MailCommands(
+            mailboxes=self.mailboxes, policies=policies, clock=clock, ids=Uuid7Ids()
+        )
         self._relay: Relay | None = None
         self._answers: RelayAnswers | None = None
         self._known: KnownAgents | None = None

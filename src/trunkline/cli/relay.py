@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from trunkline.cli import relay_tenants
+from trunkline.cli import relay_mail, relay_tenants
 from trunkline.cli.options import Database, DataFolder, Host, LogFormat, LogLevel, port_number
 from trunkline.cli.output import has_colours, program
 from trunkline.cli.relay_store import relay_overrides, store_words
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 app = group("Run a relay, and manage its tenants.", has_default=True)
 app.add_typer(relay_tenants.tenants, name="tenant")
+app.add_typer(relay_mail.mail, name="mail")
 relay_tenants.add_to(app)
 
 

@@ -47,7 +47,6 @@ from trunkline.relay.mailbox_records import (
     letter_key,
 )
 from trunkline.relay.policies import AgentPolicy
-from trunkline.relay.queued_tasks import QueuedTask, put_of
 
 _log: Final = logging.getLogger("trunkline.relay")
 
@@ -374,35 +373,38 @@ class Mailbox:
         return await self._finished(self._put(letter), name="put a letter")
 
     async def _put(self, letter: Letter) -> Waiting:
-        body = encode(letter)
-        number = 0
-
         def change(head: Head) -> _Changes:
-            nonlocal number
-            if self.repeated_by(letter) is not None:
-                return None
-            self._check_room(head, letter.size)
-            number = head.next
-            left_ms = max(0, letter.ends_ms - self._clock.now_ms())
-            put = Put(key=letter_key(self.agent, number), body=body, due_in_ms=left_ms, expected=0)
-            queued = QueuedTask(agent=self.agent, owner=letter.principal)
-            more = replace(
-                head,
-                next=number + 1,
-                count=head.count + 1,
-                bytes=head.bytes + letter.size,
-                oldest_ms=head.oldest_ms or letter.created_ms,
-            )
-            return more, (put, put_of(letter.task_id, queued, ends_in_ms=left_ms))
+            return None if self.repeated_by(letter) is not None else self._with(head, letter)
 
         async with self._lock:
             if not await self._commit(change):
                 repeated = self.repeated_by(letter)
                 assert repeated is not None
                 return repeated
-            record = Record(key=letter_key(self.agent, number), version=1, body=body)
-            waiting = self.waiting[letter.task_id] = Waiting.of(record, letter)
+            waiting = self._add(letter)
         self._moved()
+        return waiting
+
+    def _with(self, head: Head, letter: Letter) -> tuple[Head, list[Change]]:
+        """Raises TooManyRequests."""
+        self._check_room(head, letter.size)
+        left_ms = max(0, letter.ends_ms - self._clock.now_ms())
+        key = letter_key(self.agent, head.next)
+        put = Put(key=key, body=encode(letter), due_in_ms=left_ms, expected=0)
+        more = replace(
+            head,
+            next=head.next + 1,
+            count=head.count + 1,
+            bytes=head.bytes + letter.size,
+            oldest_ms=head.oldest_ms or letter.created_ms,
+        )
+        return more, [put]
+
+    def _add(self, letter: Letter) -> Waiting:
+        """Memory follows the commit of a letter, which was the last one."""
+        key = letter_key(self.agent, self.head.next - 1)
+        waiting = Waiting.of(Record(key=key, version=1, body=b""), letter)
+        self.waiting[letter.task_id] = waiting
         return waiting
 
     def _check_room(self, head: Head, size: int) -> None:
@@ -561,6 +563,39 @@ class Mailbox:
                 self._version += 1
                 return True
         raise Unavailable("The mailbox changes too fast; try again", retry_after_s=1)
+
+    async def discard(self, task_id: str) -> bool:
+        """Forget a dead letter. Whether there was one. Raises StoreError."""
+        return await asyncio.shield(
+            self._tasks.start(self._take_out(task_id, None), name="discard a letter")
+        )
+
+    async def retry(self, task_id: str, letter: Letter) -> bool:
+        """Put a letter in place of a dead one. Whether there was one. Raises TooManyRequests and
+        StoreError."""
+        return await asyncio.shield(
+            self._tasks.start(self._take_out(task_id, letter), name="retry a letter")
+        )
+
+    async def _take_out(self, task_id: str, letter: Letter | None) -> bool:
+        def change(head: Head) -> _Changes:
+            note = self.ended.get(task_id)
+            if note is None or not note.is_dead:
+                return None
+            changes: list[Change] = [Delete(key=ended_key(self.agent, task_id))]
+            if letter is not None:
+                head, puts = self._with(head, letter)
+                changes += puts
+            return replace(head, ended=head.ended - 1, dead=head.dead - 1), changes
+
+        async with self._lock:
+            if not await self._commit(change):
+                return False
+            self.ended.pop(task_id, None)
+            if letter is not None:
+                self._add(letter)
+        self._moved()
+        return True
 
     # Delivery.
 

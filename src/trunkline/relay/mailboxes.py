@@ -7,7 +7,7 @@ others of its changes, and looks at the heads again every few seconds.
 
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final
 
 from trunkline.background import BackgroundTasks
@@ -173,12 +173,16 @@ class Mailboxes:
         else:
             self._is_failing = False
 
-    async def _look_at_heads(self) -> None:
-        found: dict[str, Head] = {}
+    async def stored_heads(self) -> AsyncIterator[tuple[str, Head]]:
+        """The heads of mailboxes that hold something, by their agents. Raises StoreError."""
         after: Key | None = None
         while page := await self.store.records(HEAD, scope="", tag=HOLDS, after=after, limit=_PAGE):
-            found |= {record.key.id: decode_head(record.body) for record in page}
+            for record in page:
+                yield record.key.id, decode_head(record.body)
             after = page[-1].key
+
+    async def _look_at_heads(self) -> None:
+        found = {agent: head async for agent, head in self.stored_heads()}
         for agent in [*self._heads.keys() | found.keys()]:
             if agent not in self._open:
                 self._take_over(agent, found.get(agent, Head()))

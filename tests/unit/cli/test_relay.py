@@ -1,5 +1,6 @@
 """`trunkline relay` and its commands, on a store that no gateway uses."""
 
+import asyncio
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -8,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tests.relay.mailboxes import letter
 from typer.testing import CliRunner, Result
 
 from trunkline.app.relay_tenants import FirstTenant
@@ -15,8 +17,12 @@ from trunkline.app.reload import Load
 from trunkline.app.serve import ServeInfo
 from trunkline.cli.commands import app
 from trunkline.cli.relay import screen
+from trunkline.clock import SystemClock
 from trunkline.protocol.jwt import is_signed_with, read_jwt, sign_with_secret
+from trunkline.relay.mailboxes import Mailboxes
+from trunkline.relay.policies import AgentPolicies
 from trunkline.settings import Settings
+from trunkline.stores.sqlite.store import SqliteStore
 
 DAY_S = 24 * 3600
 
@@ -312,3 +318,51 @@ def test_later_starts_show_how_to_make_tokens() -> None:
     assert "--token" not in text
     many = relay_info(tenants=tuple(f"t{i}" for i in range(20)))
     assert "t7 and 12 more" in screen(many, tenant="personal")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("list",), 0, "no mailboxes"),
+        (("dead", "acme/helper"), 0, "no dead letters"),
+        (("retry", "acme/helper", "t"), 1, "has no dead letter of the task t"),
+        (("discard", "acme/helper", "t"), 1, "has no dead letter of the task t"),
+    ],
+)
+def test_a_mailbox_without_letters(
+    shell: Shell, words: Sequence[str], code: int, text: str
+) -> None:
+    done = shell.run("mail", *words)
+    assert (done.exit_code, text in done.stdout + done.stderr) == (code, True), done.stderr
+
+
+def test_dead_letters_are_listed_sent_again_and_discarded(shell: Shell, tmp_path: Path) -> None:
+    shell.run("mail", "list")
+    (database,) = tmp_path.rglob("*.db")
+    asyncio.run(_two_dead_letters(database))
+    listed = shell.json("mail", "list")["items"]
+    assert [(each["agent"], each["waiting"], each["dead"]) for each in listed] == [
+        ("acme/helper", 0, 2)
+    ]
+    done = shell.run("mail", "dead", "acme/helper")
+    assert "it is too old" in done.stdout
+    assert done.stdout.endswith("2 dead letters\n")
+    task = shell.run("mail", "retry", "acme/helper", "1").stdout.strip()
+    assert len(task) == 36
+    assert shell.run("mail", "discard", "acme/helper", "2").stdout == "discarded 2\n"
+    listed = shell.json("mail", "list")["items"]
+    assert [(each["waiting"], each["dead"]) for each in listed] == [(1, 0)]
+    assert "acme/helper" in shell.run("mail", "list").stdout
+
+
+async def _two_dead_letters(path: Path) -> None:
+    store = SqliteStore(path)
+    await store.open()
+    mailboxes = Mailboxes(clock=SystemClock(), policies=AgentPolicies())
+    await mailboxes.open(store, is_shared=False, tell=lambda _: None)
+    mailbox = await mailboxes.of("acme/helper")
+    for name in ("1", "2"):
+        waiting = await mailbox.put(letter(name, now_ms=SystemClock().now_ms()))
+        await mailbox.bury(waiting, "it is too old")
+    await mailboxes.close()
+    await store.close()
