@@ -37,6 +37,8 @@ from trunkline.relay.transports import Transport, Transports
 
 AGENTS = 1000
 LIMIT_MB = 50.0
+# Longer than the heartbeat.
+IDLE_S = 25.0
 SENDS = (1, 32)
 EVENTS = 200
 CASES: Sequence[Case] = (*map(send_case, SENDS), long_case(EVENTS))
@@ -166,8 +168,8 @@ def relayed_costs(fleet: Fleet, *, is_quick: bool) -> None:
 # Idle agents.
 
 
-async def idle_agents(relay: Process, transport: Transport, count: int) -> float:
-    """The bytes that each holds in the relay."""
+async def idle_agents(relay: Process, transport: Transport, count: int) -> tuple[float, float]:
+    """The bytes that each holds in the relay, and the share of a core that all of them take."""
     clock = SystemClock()
     transports = Transports(transport, clock=clock)
 
@@ -201,8 +203,10 @@ async def idle_agents(relay: Process, transport: Transport, count: int) -> float
         for start in range(1, count + 1, 50):
             await attached(hosts[start : start + 50])
         # A heartbeat and its answer.
-        await asyncio.sleep(25)
-        return (relay.rss_bytes() - before) / count
+        await asyncio.sleep(IDLE_S)
+        used_s = relay.cpu_s()
+        await asyncio.sleep(IDLE_S)
+        return (relay.rss_bytes() - before) / count, (relay.cpu_s() - used_s) / IDLE_S
     finally:
         await asyncio.gather(*(host.close() for host in hosts))
         await transports.close()
@@ -226,10 +230,11 @@ def measure_idle(fleet: Fleet, *, count: int) -> bool:
     try:
         for transport in TRANSPORTS:
             relay = fleet.start(f"idle-{transport}", RELAY)
-            each = asyncio.run(idle_agents(relay, transport, count))
+            each, busy = asyncio.run(idle_agents(relay, transport, count))
             print(
                 f"idle agents, {transport}: {each / 1e3:.1f} KB each, "
-                f"{each * AGENTS / 1e6:.1f} MB for {AGENTS}",
+                f"{each * AGENTS / 1e6:.1f} MB for {AGENTS}; {count} of them take "
+                f"{busy * 100:.1f} % of a core",
                 flush=True,
             )
             is_small = is_small and (transport != "websocket" or each * AGENTS <= LIMIT_MB * 1e6)
