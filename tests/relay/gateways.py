@@ -27,6 +27,7 @@ from trunkline.relay.hop_sockets import HOP_PATH
 from trunkline.server.websocket import WebSocketEndpoint
 from trunkline.settings import Settings
 from trunkline.settings.auth import ApiKey
+from trunkline.settings.cluster import ClusterSettings
 from trunkline.settings.relay import AGENT_PATH, RelaySettings
 from trunkline.settings.stores import StoreSettings
 from trunkline.testing import FakeClock, settle
@@ -84,12 +85,8 @@ async def open_world_of_two_relays(
     places = {f"node{number}": store.node() for number in range(2)}
     monkeypatch.setattr(runtimes, "make_store", partial(_store_at, places))
     monkeypatch.setattr(runtimes, "make_cluster", _cluster_of)
-    entry = build(
-        replace(relay_settings(), store=StoreSettings(kind="memory", path="node1")),
-        base_url=RELAY_URL,
-        clock=clock,
-    )
-    holder = replace(relay_settings(), store=StoreSettings(kind="memory", path="node0"))
+    entry = build(_relay_at("node1"), base_url=RELAY_URL, clock=clock)
+    holder = _relay_at("node0")
     async with open_relayed_world(monkeypatch, at_relay=holder, clock=clock, **options) as world:
         hops = Wire(_mount(world.relay, HOP_PATH), world.relay_tasks)
 
@@ -104,6 +101,14 @@ async def open_world_of_two_relays(
         finally:
             await entry.close()
             await world.relay_tasks.close()
+
+
+def _relay_at(place: str) -> Settings:
+    return replace(
+        relay_settings(),
+        store=StoreSettings(kind="memory", path=place),
+        cluster=ClusterSettings(node_url=f"http://{place}"),
+    )
 
 
 def _store_at(places: Mapping[str, Node], settings: StoreSettings, **options: Any) -> Store:

@@ -128,7 +128,14 @@ def build(
         hub = Hub(settings.hub, gateway=settings, base_url=base_url, clock=clock)
         authenticators = (*hub.authenticators, *authenticators)
         gate = hub.gate
-    relaying = Relaying(settings, clock=clock, base_url=base_url, local_url=local_url or base_url)
+    # The public URL may be that of several nodes.
+    own_url = local_url if local_url != server.public_url.rstrip("/") else ""
+    relaying = Relaying(
+        settings,
+        clock=clock,
+        base_url=base_url,
+        local_url=own_url or f"http://{server.host}:{server.port}",
+    )
     if hub is not None and relaying.tenants is not None:
         relaying.tenants.changes.note = hub.audit.trail.noted_changes
     routing = GatewayRouting(
