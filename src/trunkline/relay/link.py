@@ -138,7 +138,7 @@ class Link:
         if self._loop is not None:
             self._loop.cancel()
             self._loop = None
-        self._next_try_at = None
+        self._next_try_at, self._close = None, Close(0, "")
         self._leave()
 
     def welcomed(self) -> None:
