@@ -47,6 +47,7 @@ from trunkline.relay.mailbox_records import (
     letter_key,
 )
 from trunkline.relay.policies import AgentPolicy
+from trunkline.relay.queued_tasks import QueuedTask, put_of
 
 _log: Final = logging.getLogger("trunkline.relay")
 
@@ -398,7 +399,8 @@ class Mailbox:
             bytes=head.bytes + letter.size,
             oldest_ms=head.oldest_ms or letter.created_ms,
         )
-        return more, [put]
+        queued = QueuedTask(agent=self.agent, owner=letter.principal)
+        return more, [put, put_of(letter.task_id, queued, ends_in_ms=left_ms)]
 
     def _add(self, letter: Letter) -> Waiting:
         """Memory follows the commit of a letter, which was the last one."""
