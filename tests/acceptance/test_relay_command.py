@@ -56,14 +56,9 @@ def test_the_lines_of_the_first_start_work_and_a_denial_ends_them(tmp_path: Path
             assert host.wait(DEADLINE_S) != 0
             assert agents() == []
         _flood(shlex.split(send)[1], shlex.split(send)[-1])
-        again = relay.run("relay", "token", "--tenant", "personal", "--client", "me")
-        assert again.code == 0, again.err
     # It runs no more, and the store is where the commands look for it.
-    assert relay.run("relay", "agents").code == 15
     listed = json.loads(relay.run("relay", "tenant", "list", "-o", "json").out)
     assert [each["name"] for each in listed["items"]] == ["personal"]
-    with relay.started("relay", "--port", "0") as running:
-        assert "TRUNKLINE_RELAY_TOKEN" not in screen_of(running)
 
 
 def _flood(url: str, token: str) -> None:
