@@ -131,6 +131,14 @@ async def test_requests_begin_in_order_and_their_number_is_bounded(world: World)
     assert len(app.requests) == MAX_REQUESTS + 1
 
 
+async def test_a_relay_without_a_time_of_its_own_gets_an_answer(world: World) -> None:
+    await world.attach(Told())
+    await world.ask("1", timeout_ms=0)
+    await settle()
+    answer = (await world.frame())["payload"]
+    assert "needs longer" not in str(answer)
+
+
 async def test_a_host_that_stops_ends_what_it_has_begun(world: World) -> None:
     app = Scripted(content_length=b"15")
     await world.attach(app)

@@ -106,13 +106,15 @@ class V1Host:
         except TrunklineError as error:
             return failed(request.id, v1.ErrorPayload(wire(error).code, error.message))
         headers = {b"content-type": b"application/json", b"a2a-version": rpc.version.encode()}
+        # A relay that leaves it out, or says 0, has no time of its own.
+        timeout_s = (request.timeout_ms or v1.DEFAULT_TIMEOUT_MS) / 1000
         try:
-            async with asyncio.timeout(request.timeout_ms / 1000):
+            async with asyncio.timeout(timeout_s):
                 answer = await self._call("POST", "", headers, rpc.body)
             return answer_of(request.id, answer.body)
         except TimeoutError:
             text = (
-                f"the agent needs longer than {request.timeout_ms / 1000:g} s; "
+                f"the agent needs longer than {timeout_s:g} s; "
                 "its task continues, and ListTasks shows it"
             )
         except Exception:  # noqa: BLE001 - logged here; the client learns nothing of it
