@@ -37,8 +37,10 @@ class KilledNodes(Killed):
         """There are several."""
 
     async def kill_node(self, node: GatewayProcess, *, away_s: float) -> None:
+        # Before and after, because calls begin meanwhile.
         self._kills_of_relay += 1
         await node.kill()
+        self._kills_of_relay += 1
         await asyncio.sleep(away_s)
         await node.start()
 

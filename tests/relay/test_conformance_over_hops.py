@@ -5,6 +5,7 @@ from types import FunctionType
 
 import pytest
 from tests.relay import test_conformance
+from tests.relay.cases import only_in_full
 from tests.relay.gateways import RelayedWorld, open_world_of_two_relays
 
 # The others pass one relay by default.
@@ -22,18 +23,6 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RelayedWorld]:
         yield world
 
 
-def _only_in_full(case: FunctionType) -> FunctionType:
-    """A copy, because the case itself is also that of other files."""
-    copied = FunctionType(
-        case.__code__, case.__globals__, case.__name__, case.__defaults__, case.__closure__
-    )
-    copied.__dict__ |= vars(case)
-    copied.__kwdefaults__ = case.__kwdefaults__
-    marks = [*getattr(case, "pytestmark", ())]
-    vars(copied)["pytestmark"] = [*marks, pytest.mark.full.mark]
-    return copied
-
-
 for name, case in vars(test_conformance).items():
     if name.startswith("test_") and isinstance(case, FunctionType):
-        globals()[name] = case if name in _ALWAYS else _only_in_full(case)
+        globals()[name] = case if name in _ALWAYS else only_in_full(case)
