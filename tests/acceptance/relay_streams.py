@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from msgspec import Struct, field
-from tests.acceptance.relay_hosts import ALICE_KEY, Caller, caller, request
+from tests.acceptance.relay_hosts import ALICE_KEY, Caller, caller, request, until
 
 JSON = "Content-Type: application/json\r\nA2A-Version: 1.0\r\n"
 # How a stream ends, as its client sees it.
@@ -127,6 +127,8 @@ class Latencies:
 
     async def __aexit__(self, *error: object) -> None:
         assert self._task is not None
+        # One call at least, however busy the machine is.
+        await until(lambda: bool(self.seconds) or self._task is None or self._task.done())
         if self._task.done():
             self._task.result()
         self._task.cancel()

@@ -37,7 +37,9 @@ class Attached:
 @asynccontextmanager
 async def attached(folder: Path) -> AsyncIterator[Attached]:
     async with raw_relay() as relay:
-        with gateway(folder, HOST.format(port=relay.port).replace('"relay"', '"both"')) as host:
+        with gateway(
+            folder, HOST.format(port=relay.port, transport="websocket").replace('"relay"', '"both"')
+        ) as host:
             await asyncio.to_thread(host.start)
             session = await relay.session()
             await session.attach()
