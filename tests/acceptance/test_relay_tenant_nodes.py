@@ -44,6 +44,8 @@ async def test_tenants_are_managed_at_any_node(
         host = (await command("token", "--tenant", "acme", "--agent", "helper"))["token"]
         made.append(await AttachedHost(there.port, Echo(), token=host).attached())
         assert await status(client) == 200
+        [agent] = (await command("agents"))["items"]
+        assert (agent["agent"], agent["state"]) == ("acme/helper", "at another node")
 
         await command("deny", "--subject", "me", "--tenant", "acme")
         assert await status(client) == 401

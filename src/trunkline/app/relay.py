@@ -2,7 +2,7 @@
 to."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from trunkline.app.cards import Place
@@ -165,9 +165,11 @@ class Relaying:
         known = () if self.tenants is None else self.tenants.tenants.all()
         return tuple(each.name for each in known)
 
-    def attached_agents(self) -> Sequence[AttachedAgent]:
-        """Those that are attached to the relay here, for operators."""
-        return () if self._relay is None else self._relay.attached_agents()
+    async def attached_agents(self) -> Sequence[AttachedAgent]:
+        """Those that are attached to the relay, for operators. Raises Unavailable."""
+        if self._relay is None:
+            return ()
+        return await self._relay.attached_agents(self.tenant_names)
 
     def problems(self) -> list[str]:
         """The reasons why the gateway gets no requests, for `/readyz`."""
@@ -285,8 +287,8 @@ class _OwnRelay:
         await self._tenants.close()
         await self._tasks.close()
 
-    def attached_agents(self) -> Sequence[AttachedAgent]:
-        return [*attached_agents(self._relay)]
+    async def attached_agents(self, tenants: Iterable[str]) -> Sequence[AttachedAgent]:
+        return await attached_agents(self._relay, tenants)
 
     def figures(self) -> Iterator[Figure]:
         relay = self._relay

@@ -121,7 +121,7 @@ async def _on_the_machine(
 
 
 async def _list_agents(relaying: Relaying, _: dict[str, Any]) -> Any:
-    return {"items": relaying.attached_agents()}
+    return {"items": await relaying.attached_agents()}
 
 
 async def run_alone(settings: Settings, name: str, arguments: dict[str, Any]) -> Any:

@@ -211,7 +211,8 @@ def denied(*, flags: options.StoreFlags, output: options.Output = "text") -> Non
 def agents(*, flags: options.StoreFlags, output: options.Output = "text") -> Exit:
     """List the agents that are attached to the running relay.
 
-    Of several nodes, it asks the one on this machine. Ends with 15 if none is running.
+    Of several nodes, it asks the one on this machine, which knows more of its own. Ends with 15 if
+    none is running.
     """
     from trunkline.app.operator_client import NotRunning, call_gateway
 
@@ -227,8 +228,8 @@ def agents(*, flags: options.StoreFlags, output: options.Output = "text") -> Exi
         (
             each["agent"],
             each["state"],
-            one_line(each["host"]),
-            each["session"],
+            one_line(each["host"]) or "-",
+            each["session"] or "-",
             str(each["requests"]),
         )
         for each in items
