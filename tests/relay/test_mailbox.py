@@ -9,6 +9,7 @@ from tests.bindings.clients import Client, message
 from tests.bindings.shapes import Json
 from tests.relay.gateways import PATH, RelayedWorld, open_relayed_world, relay_settings
 
+from trunkline.model.errors import StoreUnusable
 from trunkline.protocol.relay.close_codes import RESTART, Close
 from trunkline.settings import Settings
 from trunkline.settings.relay_server import RelayedAgentSettings, RelayServerSettings
@@ -464,3 +465,34 @@ async def test_agents_that_were_never_attached_have_no_mailbox(
     foreign = client.request("SendMessage", {"message": message("say 1")})
     foreign.path = foreign.path.replace("/t/acme/", "/t/other/")
     assert (await world.http.send(foreign)).body == answer.body
+
+
+@over("jsonrpc-1.0", "rest-0.3")
+async def test_a_store_that_is_unusable_stops_what_waits_and_nothing_else(
+    world: RelayedWorld, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await leave(world)
+    task = await send(client, "say 1")
+    mailbox = await world.relay.relaying.mailbox.mailboxes.of("acme/scripted")  # type: ignore[union-attr]
+    async with mailbox.hold(mailbox.waiting[task["id"]].owner):
+        await come_back(world)
+        store = world.relay.relaying.mailbox.mailboxes.store  # type: ignore[union-attr]
+
+        async def broken(*args: object, **options: object) -> None:
+            raise StoreUnusable("no space left at /secret/path")
+
+        with monkeypatch.context() as patched:
+            for method in ("record", "records", "change"):
+                patched.setattr(store, method, broken)
+            assert (await send(client, "say 2"))["status"]["state"] == COMPLETED
+            with refused("UNAVAILABLE") as away:
+                await client.get(task["id"])
+            assert "/secret" not in away.value.message
+            await leave(world)
+            for call in (send(client, "say 3"), client.get(task["id"])):
+                with refused("UNAVAILABLE") as away:
+                    await call
+                assert "/secret" not in away.value.message
+        await come_back(world)
+    await world.clock.advance(5)
+    assert (await client.get(task["id"]))["status"]["state"] == COMPLETED

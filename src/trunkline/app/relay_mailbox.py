@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final, Never
 
 from trunkline.app.relay_answers import RelayAnswers
 from trunkline.background import BackgroundTasks
@@ -55,6 +56,23 @@ class _AwayEndpoint(Endpoint):
         if operation in OPTIONAL and operation not in STREAMING:
             raise not_attached()
         super().check_offered(operation, version)
+
+
+def _unusable() -> Unavailable:
+    # The store's own messages name files of this machine.
+    return Unavailable(
+        "The relay cannot use its mailbox at the moment; try again later", retry_after_s=5
+    )
+
+
+async def _refuse(*_: object, **__: object) -> Never:
+    raise _unusable()
+
+
+# The operations of every agent while the store is unusable.
+_UNUSABLE: Final[Any] = SimpleNamespace(
+    **dict.fromkeys(("send", "stream", "get", "list", "cancel", "subscribe"), _refuse)
+)
 
 
 class RelayMailbox:
@@ -152,15 +170,19 @@ class RelayMailbox:
         try:
             return await self._answer(request, is_away=is_away)
         except StoreError:
-            # The store's own messages name files of this machine.
-            raise Unavailable(
-                "The relay cannot use its mailbox at the moment; try again later", retry_after_s=5
-            ) from None
+            assert self._answers is not None
+            if request.address.below in CARD_PATHS:
+                raise _unusable() from None
+            agent = request.address.agent
+            endpoint = self._answers.endpoint(agent, _UNUSABLE, make=_AwayEndpoint)
+            await self._answers.serve(request, endpoint)
+            return True
 
     async def _answer(self, request: RelayedRequest, *, is_away: bool) -> bool:
         agent = request.address.agent
         is_card = request.address.below in CARD_PATHS
-        if is_card and not is_away:
+        # While the agent is here, its card and most requests cost the store nothing.
+        if not is_away and (is_card or not await self._is_about_mail(request)):
             return False
         known = await self.known.find(agent)
         if known is None:
@@ -168,25 +190,33 @@ class RelayMailbox:
         if is_card:
             await _answer_card(request, known)
             return True
-        assert self._parts is not None
         assert self._answers is not None
-        mailbox = await self.mailboxes.of(agent)
-        operations = MailboxOperations(
+        operations = await self._operations(request, is_away=is_away)
+        make = _AwayEndpoint if is_away else Endpoint
+        endpoint = self._answers.endpoint(agent, operations, known.card, make=make)
+        await self._answers.serve(request, endpoint)
+        return True
+
+    async def _operations(self, request: RelayedRequest, *, is_away: bool) -> MailboxOperations:
+        assert self._parts is not None
+        agent = request.address.agent
+        return MailboxOperations(
             parts=self._parts,
-            mailbox=mailbox,
+            mailbox=await self.mailboxes.of(agent),
             request=request,
             policy=self._policies.of(agent),
             is_away=is_away,
         )
-        make = _AwayEndpoint if is_away else Endpoint
-        endpoint = self._answers.endpoint(agent, operations, known.card, make=make)
-        if not is_away:
-            read = self._answers.read(request, endpoint)
-            # A request that is not valid is for the agent to refuse.
-            if read is None or not await _concerns(mailbox, request, *read):
-                return False
-        await self._answers.serve(request, endpoint)
-        return True
+
+    async def _is_about_mail(self, request: RelayedRequest) -> bool:
+        """Whether a request to an agent that is here concerns what waits, or ended, at the
+        relay."""
+        assert self._answers is not None
+        operations = await self._operations(request, is_away=False)
+        endpoint = self._answers.endpoint(request.address.agent, operations)
+        read = self._answers.read(request, endpoint)
+        # A request that is not valid is for the agent to refuse.
+        return read is not None and await _concerns(operations.mailbox, request, *read)
 
 
 async def _concerns(
