@@ -210,7 +210,7 @@ async def until_status(node: GatewayProcess, wanted: int) -> None:
 async def test_nodes_share_a_mailbox(tmp_path: Path, own_postgres: PostgresServer) -> None:
     url = await asyncio.to_thread(own_postgres.create_database, fill_template)
     agent = Agent()
-    async with relay_nodes(tmp_path, url) as nodes, hosts() as made:
+    async with relay_nodes(tmp_path, url, mailbox="queue") as nodes, hosts() as made:
         known = await AttachedHost(nodes[0].port, agent).attached()
         made.append(known)
         await until(lambda: "acme/helper" in known.host.attached_agents)
