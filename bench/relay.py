@@ -31,9 +31,9 @@ from bench.process import Process, free_port
 from bench.servers import ROOT, Server
 from bench.target import Target
 from trunkline.clock import SystemClock
-from trunkline.relay.host import Host, HostSettings
-from trunkline.relay.relayed_callers import RelayedCallers
-from trunkline.relay.transports import Transport, Transports
+from trunkline.relay.hosts.host import Host, HostSettings
+from trunkline.relay.hosts.relayed_callers import RelayedCallers
+from trunkline.relay.hosts.transports import Transport, Transports
 
 AGENTS = 1000
 LIMIT_MB = 50.0

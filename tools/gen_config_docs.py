@@ -16,7 +16,7 @@ from trunkline.hub.credential_settings import CertificateHolder, ClientCertifica
 from trunkline.hub.sign_in_settings import ProviderSettings as SignInProvider
 from trunkline.hub.sign_in_settings import SignInSettings
 from trunkline.model.profile import ProfileKeys
-from trunkline.relay.tenant_settings import TenantSettings
+from trunkline.relay.tenants.settings import TenantSettings
 from trunkline.settings import schema
 from trunkline.settings.agent_card import (
     ExtendedCardSettings,

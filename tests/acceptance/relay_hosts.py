@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 from tests.acceptance.gateway import DEADLINE_S, Gateway, gateway
 
 from trunkline.clock import SystemClock
-from trunkline.relay import dialing
 from trunkline.relay.carrier import Socket
-from trunkline.relay.host import Host, HostSettings, HostState
-from trunkline.relay.relayed_callers import RelayedCallers
+from trunkline.relay.hosts import dialing
+from trunkline.relay.hosts.host import Host, HostSettings, HostState
+from trunkline.relay.hosts.relayed_callers import RelayedCallers
 
 ALICE_KEY, HOST_TOKEN = "alice-has-this-key", "the-hosts-have-this-token"
 RELAY = f"""

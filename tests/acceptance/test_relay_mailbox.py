@@ -28,7 +28,7 @@ from tests.postgres.fixtures import fill_template
 from tests.postgres.server import PostgresServer
 from tests.relay.mailboxes import Taker
 
-from trunkline.relay.exchanges import DELIVERY
+from trunkline.relay.hosts.exchanges import DELIVERY
 
 ENDED = {"TASK_STATE_COMPLETED", "TASK_STATE_FAILED"}
 

@@ -13,9 +13,9 @@ from tests.relay.v1_relay import V1Relay, text_message, v1_relay
 from tests.relay.v1_tokens import agent_token
 
 from trunkline.clock import SystemClock
-from trunkline.relay import dialing
-from trunkline.relay.host import Host, HostSettings, HostState
-from trunkline.relay.relayed_callers import RelayedCallers
+from trunkline.relay.hosts import dialing
+from trunkline.relay.hosts.host import Host, HostSettings, HostState
+from trunkline.relay.hosts.relayed_callers import RelayedCallers
 
 HOST = """
 [relay]

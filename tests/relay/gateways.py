@@ -22,8 +22,8 @@ from trunkline.config.secret import Secret
 from trunkline.ports.cluster import Cluster
 from trunkline.ports.store import Store
 from trunkline.ports.websocket import WebSocketMount
-from trunkline.relay import dialing, transports
-from trunkline.relay.hop_sockets import HOP_PATH
+from trunkline.relay.hosts import dialing, transports
+from trunkline.relay.nodes.hop_sockets import HOP_PATH
 from trunkline.server.websocket import WebSocketEndpoint
 from trunkline.settings import Settings
 from trunkline.settings.auth import ApiKey

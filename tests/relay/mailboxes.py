@@ -16,12 +16,12 @@ from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import Message, Part, Role, Task, TaskState, TaskStatus
 from trunkline.ports.store import Store
 from trunkline.protocol.relay import deliveries
-from trunkline.relay.couriers import Couriers
-from trunkline.relay.exchanges import DELIVERY
 from trunkline.relay.host_calls import HostCalls
-from trunkline.relay.mailbox import Mailbox
-from trunkline.relay.mailbox_records import ENDED, LETTER, Letter, decode_letter
-from trunkline.relay.mailboxes import Mailboxes
+from trunkline.relay.hosts.exchanges import DELIVERY
+from trunkline.relay.mailbox.couriers import Couriers
+from trunkline.relay.mailbox.mailbox import Mailbox
+from trunkline.relay.mailbox.mailboxes import Mailboxes
+from trunkline.relay.mailbox.records import ENDED, LETTER, Letter, decode_letter
 from trunkline.relay.policies import AgentPolicies, AgentPolicy
 from trunkline.relay.relay import RelaySettings
 from trunkline.runtime.due_work import DueWork

@@ -7,10 +7,10 @@ from tests.relay.wire import End, Wire
 from tests.relay.world import AGENT, RelayWorld
 
 from trunkline.ports.cluster import Missed, Notice, Told
-from trunkline.relay.lease_records import LeaseRecords, SharedLease
-from trunkline.relay.node import RelayNode
+from trunkline.relay.nodes.lease_records import LeaseRecords, SharedLease
+from trunkline.relay.nodes.node import RelayNode
+from trunkline.relay.nodes.shared_leases import TOPIC
 from trunkline.relay.relay import RelaySettings
-from trunkline.relay.shared_leases import TOPIC
 from trunkline.testing import FakeClock, settle
 from trunkline.testing.shared_store import TIMES, Node, SharedStore
 

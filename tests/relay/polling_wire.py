@@ -13,9 +13,9 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.websocket import ABNORMAL, WebSocketClosed
 from trunkline.protocol.relay.close_codes import Close
 from trunkline.protocol.relay.polling import CONNECTIONS_PATH
-from trunkline.relay.dialing import DialFailed
-from trunkline.relay.long_poll import LongPollSocket, dial_long_poll
-from trunkline.relay.polling import PollingHosts
+from trunkline.relay.hosts.dialing import DialFailed
+from trunkline.relay.hosts.long_poll import LongPollSocket, dial_long_poll
+from trunkline.relay.polling.polling import PollingHosts
 from trunkline.remote.errors import PeerUnreachable
 from trunkline.remote.http import Answer
 

@@ -10,9 +10,9 @@ from tests.relay.wire import End
 from tests.relay.world import AGENT, RelayWorld, open_relay
 
 from trunkline.relay.carrier import Socket
-from trunkline.relay.dialing import CONNECT_S, DialFailed
-from trunkline.relay.host import Host, HostSettings
-from trunkline.relay.relayed_callers import RelayedCallers
+from trunkline.relay.hosts.dialing import CONNECT_S, DialFailed
+from trunkline.relay.hosts.host import Host, HostSettings
+from trunkline.relay.hosts.relayed_callers import RelayedCallers
 from trunkline.testing import FakeClock, settle
 
 URLS = ("wss://one.example/agent", "wss://two.example/agent", "wss://three.example/agent")

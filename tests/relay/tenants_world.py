@@ -9,10 +9,10 @@ from trunkline.model.errors import Unauthenticated
 from trunkline.model.principal import Principal
 from trunkline.ports.store import Store
 from trunkline.protocol.jwt import sign_with_secret
-from trunkline.relay.denials import Denials
-from trunkline.relay.jwt_authenticator import JwtAuthenticator
-from trunkline.relay.tenant_settings import TenantSettings, TokenSettings
-from trunkline.relay.tenants import Tenants
+from trunkline.relay.tenants.denials import Denials
+from trunkline.relay.tenants.jwt_authenticator import JwtAuthenticator
+from trunkline.relay.tenants.settings import TenantSettings, TokenSettings
+from trunkline.relay.tenants.tenants import Tenants
 from trunkline.runtime.record_changes import RecordChanges
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock, settle

@@ -26,9 +26,9 @@ from trunkline.app.gateway import build
 from trunkline.config.secret import Secret
 from trunkline.protocol.relay.close_codes import FORBIDDEN, NOT_AUTHENTICATED
 from trunkline.protocol.relay.polling import CONNECTIONS_PATH
-from trunkline.relay.host import HostState
-from trunkline.relay.jwt_claims import SCOPES
-from trunkline.relay.tenant_settings import TenantSettings
+from trunkline.relay.hosts.host import HostState
+from trunkline.relay.tenants.jwt_claims import SCOPES
+from trunkline.relay.tenants.settings import TenantSettings
 from trunkline.settings import Settings
 from trunkline.settings.auth import ApiKey
 from trunkline.settings.hub import HubSettings

@@ -10,9 +10,9 @@ from trunkline.model.errors import StoreUnusable
 from trunkline.model.values import TaskState
 from trunkline.protocol.relay.frames import Limits
 from trunkline.protocol.relay.session import SessionSettings
-from trunkline.relay.couriers import MAX_LOST, MAX_SENT
-from trunkline.relay.mailbox_records import Letter, Owner, decode_task
-from trunkline.relay.relayed_callers import RelayedCallers
+from trunkline.relay.hosts.relayed_callers import RelayedCallers
+from trunkline.relay.mailbox.couriers import MAX_LOST, MAX_SENT
+from trunkline.relay.mailbox.records import Letter, Owner, decode_task
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock, settle
 

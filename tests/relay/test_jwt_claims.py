@@ -9,7 +9,7 @@ from tests.relay.tenants_world import client_claims, host_claims
 
 from trunkline.engine.access import may_attach, operations_of
 from trunkline.model.calls import Operation
-from trunkline.relay.jwt_claims import (
+from trunkline.relay.tenants.jwt_claims import (
     MAX_AGENTS,
     SCOPES,
     Expected,

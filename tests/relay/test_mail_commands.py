@@ -7,7 +7,7 @@ from tests.relay.mailboxes import MailboxProcess, Taker, check_head, letter, pro
 from tests.relay.world import AGENT
 
 from trunkline.model.errors import RouteNotFound, TooManyRequests
-from trunkline.relay.mail_commands import MailCommands, NameAgent, NameLetter
+from trunkline.relay.mailbox.commands import MailCommands, NameAgent, NameLetter
 from trunkline.relay.policies import AgentPolicies, AgentPolicy
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock, SequentialIds

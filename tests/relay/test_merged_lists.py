@@ -12,9 +12,9 @@ from trunkline.model.calls import ListTasksRequest
 from trunkline.model.errors import InvalidParams
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import TaskState
-from trunkline.relay.mailbox import Waiting
-from trunkline.relay.mailbox_records import Owner
-from trunkline.relay.merged_lists import AgentPage, is_own_token, matching, merged
+from trunkline.relay.mailbox.merged_lists import AgentPage, is_own_token, matching, merged
+from trunkline.relay.mailbox.records import Owner
+from trunkline.relay.mailbox.waiting import Waiting
 from trunkline.runtime.service import ListAnswer
 
 START_MS = 1_750_000_000_000

@@ -11,11 +11,11 @@ from tests.relay.world import AGENT, Get
 
 from trunkline.model.errors import RecordConflict, StoreUnusable
 from trunkline.ports.records import Delete, Key
-from trunkline.relay.dialing import DialFailed
-from trunkline.relay.hop_secret import REPLACED_AFTER_MS
-from trunkline.relay.hops import HOP_SETTINGS
-from trunkline.relay.host import HostState
-from trunkline.relay.lease_records import KIND
+from trunkline.relay.hosts.dialing import DialFailed
+from trunkline.relay.hosts.host import HostState
+from trunkline.relay.nodes.hop_secret import REPLACED_AFTER_MS
+from trunkline.relay.nodes.hops import HOP_SETTINGS
+from trunkline.relay.nodes.lease_records import KIND
 from trunkline.relay.requests import MAX_PER_HOST, RelayedRequest
 from trunkline.testing import settle
 

@@ -22,7 +22,7 @@ from trunkline.protocol.relay.polling import (
     close_of,
     messages_of,
 )
-from trunkline.relay.host import HostState
+from trunkline.relay.hosts.host import HostState
 from trunkline.relay.relay import RelaySettings
 from trunkline.remote import http
 from trunkline.testing import settle
@@ -364,7 +364,7 @@ async def test_a_request_that_makes_no_sense_is_refused(
 async def test_a_host_that_never_polls_holds_little(
     world: RelayWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trunkline.relay.polled_socket._MAX_HELD_BYTES", 400)
+    monkeypatch.setattr("trunkline.relay.polling.polled_socket._MAX_HELD_BYTES", 400)
     raw = Raw(world)
     await raw.create()
     await raw.post(1, HELLO)
@@ -413,7 +413,7 @@ async def test_a_host_that_leaves_before_its_hello_is_no_error(
 async def test_connections_without_a_hello_are_few(
     world: RelayWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trunkline.relay.polling._MAX_SILENT", 2)
+    monkeypatch.setattr("trunkline.relay.polling.polling._MAX_SILENT", 2)
     first = Raw(world)
     await first.create()
     await Raw(world).create()
@@ -433,7 +433,7 @@ async def test_a_relay_that_is_full_says_so() -> None:
 async def test_wrong_credentials_are_checked_a_few_at_a_time(
     world: RelayWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trunkline.relay.polling._MAX_CHECKS", 3)
+    monkeypatch.setattr("trunkline.relay.polling.polling._MAX_CHECKS", 3)
     never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     known = Raw(world)
     await known.create()

@@ -18,10 +18,10 @@ from trunkline.protocol.relay.close_codes import NOT_AUTHENTICATED
 from trunkline.protocol.relay.events import Cancelled, Piece
 from trunkline.protocol.relay.frames import Hello, Limits, encode
 from trunkline.protocol.relay.session import SessionSettings
-from trunkline.relay.host import HostState
+from trunkline.relay.hosts.host import HostState
+from trunkline.relay.hosts.relayed_callers import RelayedCallers, principal_of
 from trunkline.relay.policies import AgentPolicies, AgentPolicy
 from trunkline.relay.relay import RelaySettings
-from trunkline.relay.relayed_callers import RelayedCallers, principal_of
 from trunkline.testing import settle
 
 

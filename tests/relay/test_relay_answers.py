@@ -9,7 +9,7 @@ from tests.bindings.clients import CLIENTS, Address, Client
 from tests.relay.gateways import PATH, RELAY_URL, relay_settings
 
 from trunkline.app.gateway import build
-from trunkline.app.relay_answers import RelayAnswers
+from trunkline.app.relay.answers import RelayAnswers
 from trunkline.background import BackgroundTasks
 from trunkline.model.calls import Caller, GetTaskRequest
 from trunkline.model.card import AgentCapabilities, AgentCard, AgentExtension

@@ -8,7 +8,7 @@ from tests.relay.apps import Scripted
 from tests.relay.relays import Relays, open_relays
 from tests.relay.world import AGENT, Get, RelayWorld
 
-from trunkline.relay.host import Host, HostState
+from trunkline.relay.hosts.host import Host, HostState
 from trunkline.testing import settle
 
 # A relay is dialed again after a minute at most, an attempt may take 15 seconds, and a connection

@@ -11,7 +11,7 @@ from tests.relay.world import AGENT, Get, RelayWorld
 
 from trunkline.model.principal import Principal
 from trunkline.protocol.relay.reconnects import PATIENCE_S
-from trunkline.relay.host import Host, HostState
+from trunkline.relay.hosts.host import Host, HostState
 from trunkline.testing import settle
 
 

@@ -12,9 +12,9 @@ from tests.hub.audit_world import rows_of
 from tests.relay.gateways import RelayedWorld, open_relayed_world, relay_settings
 from tests.relay.tenants_world import SECRETS, TENANTS, client_claims, host_claims, signed
 
-from trunkline.app import relay_commands
+from trunkline.app.relay import commands as relay_commands
 from trunkline.protocol.relay.close_codes import NOT_AUTHENTICATED
-from trunkline.relay.host import HostState
+from trunkline.relay.hosts.host import HostState
 from trunkline.server.operator_channel import OperatorCommands
 from trunkline.settings.hub import HubSettings
 from trunkline.settings.relay_server import RelayServerSettings

@@ -31,9 +31,9 @@ from trunkline.model.errors import (
     StoreError,
 )
 from trunkline.ports.store import Store
-from trunkline.relay.jwt_authenticator import REFUSED
-from trunkline.relay.tenant_settings import TenantSettings, TokenSettings
-from trunkline.relay.tenants import MAX_SECRETS
+from trunkline.relay.tenants.jwt_authenticator import REFUSED
+from trunkline.relay.tenants.settings import TenantSettings, TokenSettings
+from trunkline.relay.tenants.tenants import MAX_SECRETS
 from trunkline.runtime.record_changes import LOOK_S, TRUST_S
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock

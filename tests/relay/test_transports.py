@@ -10,11 +10,11 @@ from tests.relay.wire import End, Wire
 from tests.relay.world import AGENT, Get, RelayWorld, open_relay
 
 from trunkline.protocol.relay.close_codes import FORBIDDEN, NOT_AUTHENTICATED
-from trunkline.relay import dialing
-from trunkline.relay.dialing import DialFailed
-from trunkline.relay.host import Host, HostSettings, HostState
-from trunkline.relay.relayed_callers import RelayedCallers
-from trunkline.relay.transports import Transport, Transports
+from trunkline.relay.hosts import dialing
+from trunkline.relay.hosts.dialing import DialFailed
+from trunkline.relay.hosts.host import Host, HostSettings, HostState
+from trunkline.relay.hosts.relayed_callers import RelayedCallers
+from trunkline.relay.hosts.transports import Transport, Transports
 from trunkline.remote.http import Answer
 from trunkline.testing import settle
 

@@ -22,7 +22,7 @@ from trunkline.protocol.relay.close_codes import (
     REPLACED,
     RESTART,
 )
-from trunkline.relay.v1_sockets import MAX_GREETING_PER_SOURCE
+from trunkline.relay.v1.sockets import MAX_GREETING_PER_SOURCE
 from trunkline.settings.relay_server import RelayServerSettings
 from trunkline.testing import FakeClock, settle
 

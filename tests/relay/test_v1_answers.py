@@ -2,7 +2,7 @@ import pytest
 
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.values import Task, TaskState, TaskStatus
-from trunkline.relay.v1_answers import check_ids
+from trunkline.relay.v1.answers import check_ids
 
 
 def task(id: str, context: str = "c") -> Task:

@@ -11,7 +11,7 @@ from tests.relay import gateways
 from tests.relay.gateways import RelayedWorld, open_relayed_world, relay_settings
 
 from trunkline.config.secret import Secret
-from trunkline.relay import dialing
+from trunkline.relay.hosts import dialing
 from trunkline.settings.auth import ApiKey
 from trunkline.testing import settle
 

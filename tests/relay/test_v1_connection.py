@@ -17,8 +17,8 @@ from trunkline.model.errors import (
     Unavailable,
 )
 from trunkline.protocol.relay.close_codes import BAD_FRAME
-from trunkline.protocol.relay.v1_relay_session import V1RelaySession
-from trunkline.relay.v1_connection import AgentRefused, AnsweredTooLate, V1Connection
+from trunkline.protocol.relay.v1.relay_session import V1RelaySession
+from trunkline.relay.v1.connection import AgentRefused, AnsweredTooLate, V1Connection
 from trunkline.testing import settle
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.bindings.world import KEYS
 from tests.relay.v1_world import V1World, message, open_v1_world
 
-from trunkline.relay import v1_operations
+from trunkline.relay.v1 import operations as v1_operations
 from trunkline.testing import settle
 
 

@@ -15,8 +15,8 @@ from trunkline.background import BackgroundTasks
 from trunkline.model.principal import Grant, Principal
 from trunkline.ports.websocket import NORMAL
 from trunkline.protocol.relay.close_codes import GOING_AWAY, REPLACED, Close
-from trunkline.relay.relayed_callers import RelayedCallers
-from trunkline.relay.v1_host import MAX_REQUESTS, V1Host, V1HostSettings
+from trunkline.relay.hosts.relayed_callers import RelayedCallers
+from trunkline.relay.v1.host import MAX_REQUESTS, V1Host, V1HostSettings
 from trunkline.testing import FakeClock, settle
 
 

@@ -16,7 +16,7 @@ from trunkline.ports.websocket import (
 )
 from trunkline.protocol.relay.close_codes import FORBIDDEN, NOT_AUTHENTICATED
 from trunkline.protocol.relay.frames import SUBPROTOCOL
-from trunkline.relay.dialing import DialFailed
+from trunkline.relay.hosts.dialing import DialFailed
 from trunkline.server.asgi import AsgiRequest, Message
 
 

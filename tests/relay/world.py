@@ -15,15 +15,15 @@ from trunkline.model.principal import Grant, Principal
 from trunkline.ports.authenticator import Headers
 from trunkline.protocol.relay.session import SessionSettings
 from trunkline.relay.admission import Admission
-from trunkline.relay.attachment import SessionAttachment
-from trunkline.relay.host import Host, HostSettings
+from trunkline.relay.hosts.attachment import SessionAttachment
+from trunkline.relay.hosts.host import Host, HostSettings
+from trunkline.relay.hosts.relayed_callers import RelayedCallers
+from trunkline.relay.hosts.transports import Transports
 from trunkline.relay.policies import AgentPolicies
-from trunkline.relay.polling import PollingHosts
+from trunkline.relay.polling.polling import PollingHosts
 from trunkline.relay.relay import Relay, RelaySettings
-from trunkline.relay.relayed_callers import RelayedCallers
 from trunkline.relay.requests import Receive, RelayedRequests, Scope
 from trunkline.relay.sockets import HostSockets
-from trunkline.relay.transports import Transports
 from trunkline.testing import FakeClock, settle
 
 AGENT = "acme/helper"

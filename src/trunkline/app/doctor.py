@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from trunkline.app.adapters import check_backend, resources_for
 from trunkline.app.postgres import read_nodes
-from trunkline.app.relay_doctor import examine_relays
+from trunkline.app.relay.doctor import examine_relays
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.background import BackgroundTasks
 from trunkline.clock import SystemClock

@@ -17,7 +17,7 @@ from trunkline.app.endpoints import Endpoints
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
 from trunkline.app.openclaw_channel import Channel
-from trunkline.app.relay import Relaying
+from trunkline.app.relay.relaying import Relaying
 from trunkline.app.routing import GatewayRouting
 from trunkline.app.runtimes import Runtimes
 from trunkline.clock import SystemClock

@@ -13,7 +13,7 @@ from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
 from trunkline.app.limits import LimitParts
 from trunkline.app.registry import RegistryParts
-from trunkline.app.relayed_at_hub import AGENTS_PATH, RelayedAtHub
+from trunkline.app.relay.at_hub import AGENTS_PATH, RelayedAtHub
 from trunkline.app.runtimes import Runtimes
 from trunkline.app.sign_in import HubSignIn
 from trunkline.hub.about_api import AboutApi

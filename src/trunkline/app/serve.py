@@ -13,10 +13,11 @@ import uvloop
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trunkline.app import hub_commands, relay_commands, routing_commands
+from trunkline.app import hub_commands, routing_commands
 from trunkline.app.gateway import Gateway, build
 from trunkline.app.nodes import NodeInfo, this_gateway
-from trunkline.app.relay_tenants import FirstTenant
+from trunkline.app.relay import commands as relay_commands
+from trunkline.app.relay.tenants import FirstTenant
 from trunkline.app.reload import Load, Reload
 from trunkline.background import BackgroundTasks
 from trunkline.clock import SystemClock
@@ -24,7 +25,7 @@ from trunkline.config.secret import secrets_in
 from trunkline.model.errors import TrunklineError
 from trunkline.protocol.relay.addresses import path_of
 from trunkline.protocol.versions import Version
-from trunkline.relay.host import HostStatus
+from trunkline.relay.hosts.host import HostStatus
 from trunkline.server import logs
 from trunkline.server.listener import (
     Listener,

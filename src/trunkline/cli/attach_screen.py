@@ -12,8 +12,8 @@ from trunkline.cli.exit_codes import Exit
 from trunkline.cli.output import clean, counted, has_colours, json_line, one_line
 from trunkline.clock import SystemClock
 from trunkline.protocol.relay.close_codes import FORBIDDEN, REPLACED
-from trunkline.relay.host import HostState, HostStatus
-from trunkline.relay.link import LinkStatus
+from trunkline.relay.hosts.host import HostState, HostStatus
+from trunkline.relay.hosts.link import LinkStatus
 
 _ERASE: Final = "\r\x1b[2K"
 _COLOURS: Final = {"attached": "32", "connecting": "36", "waiting": "33", "refused": "1;31"}
@@ -98,7 +98,7 @@ class LiveScreen(Screen):
         self.terminal: Final = terminal
         self._line = ""
         # The line says the same.
-        logging.getLogger("trunkline.relay.host").setLevel(logging.CRITICAL)
+        logging.getLogger("trunkline.relay.hosts.host").setLevel(logging.CRITICAL)
 
     def update(self, status: HostStatus) -> None:
         self._draw(one_line(details(status)), _COLOURS[phase(status)])

@@ -28,7 +28,7 @@ relay_tenants.add_to(app)
 
 
 def tenant_name(given: str) -> str:
-    from trunkline.relay.jwt_claims import is_tenant
+    from trunkline.relay.tenants.jwt_claims import is_tenant
 
     if not is_tenant(given):
         raise typer.BadParameter(
@@ -189,7 +189,7 @@ def _listed(tenants: Sequence[str], at_most: int = 8) -> str:
 
 
 def _how_to_use(started: "ServeInfo", tenant: str, words: Sequence[str]) -> list[str]:
-    from trunkline.app.relay_tenants import FIRST_AGENT, FIRST_CLIENT
+    from trunkline.app.relay.tenants import FIRST_AGENT, FIRST_CLIENT
 
     url = f"{started.url}/t/{tenant}/a2a/{FIRST_AGENT}"
     name = tenant if tenant in started.tenants or not started.tenants else started.tenants[0]

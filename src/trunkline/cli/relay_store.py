@@ -45,7 +45,7 @@ def on_relay(flags: StoreFlags, name: str, arguments: dict[str, Any]) -> Any:
     """The result of a command of an operator, as JSON has it, of the running relay or, where none
     runs, of its store. Raises TrunklineError."""
     from trunkline.app.operator_client import run_command
-    from trunkline.app.relay_commands import run_alone
+    from trunkline.app.relay.commands import run_alone
 
     return run_command(
         operator_store(flags), name, arguments, load=lambda: _settings(flags), alone=run_alone

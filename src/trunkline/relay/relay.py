@@ -31,9 +31,9 @@ from trunkline.protocol.relay.relay_session import RelaySession
 from trunkline.protocol.relay.session import SessionSettings
 from trunkline.relay.admission import Admission
 from trunkline.relay.carrier import Carrier
-from trunkline.relay.hops import RemoteAgent
-from trunkline.relay.other_nodes import OtherNodes
-from trunkline.relay.shared_leases import NewLease
+from trunkline.relay.nodes.hops import RemoteAgent
+from trunkline.relay.nodes.other_nodes import OtherNodes
+from trunkline.relay.nodes.shared_leases import NewLease
 
 _log: Final = logging.getLogger("trunkline.relay")
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from trunkline.protocol.errors import HTTP_STATUSES
 from trunkline.protocol.relay.addresses import path_of
-from trunkline.protocol.relay.v1_calls import RpcCall
+from trunkline.protocol.relay.v1.calls import RpcCall
 from trunkline.relay.requests import Message, Receive, Scope, Send
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]

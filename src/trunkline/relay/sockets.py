@@ -27,7 +27,7 @@ from trunkline.ports.websocket import (
 from trunkline.protocol.relay.accepting_session import read_hello
 from trunkline.protocol.relay.close_codes import SILENT, Close
 from trunkline.protocol.relay.frames import SUBPROTOCOL, Hello, Violation
-from trunkline.protocol.relay.v1_frames import MAX_FRAME_BYTES
+from trunkline.protocol.relay.v1.frames import MAX_FRAME_BYTES
 from trunkline.relay.admission import Admission, credential_of
 from trunkline.relay.carrier import Socket
 from trunkline.relay.relay import Relay

@@ -11,7 +11,7 @@ from trunkline.config.problems import Path, Problem
 from trunkline.config.secret import Secret
 from trunkline.model.handles import EVERY, HANDLE
 from trunkline.relay.policies import AgentPolicies, AgentPolicy, MailboxPolicy
-from trunkline.relay.tenant_settings import TenantSettings, TokenSettings, token_problems
+from trunkline.relay.tenants.settings import TenantSettings, TokenSettings, token_problems
 
 _PATH: Path = ("relay_server",)
 # Clients and proxies give up on requests that take longer.

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from trunkline.app.relay_host import read_token
+from trunkline.app.relay.host import read_token
 from trunkline.config.secret import Secret
-from trunkline.relay.dialing import DialFailed
+from trunkline.relay.hosts.dialing import DialFailed
 from trunkline.settings.relay import RelaySettings
 
 

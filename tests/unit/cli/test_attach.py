@@ -19,8 +19,8 @@ from trunkline.cli.attach_screen import (
 from trunkline.cli.exit_codes import Exit
 from trunkline.cli.options import ConfigFlags
 from trunkline.model.errors import ConfigError
-from trunkline.relay.host import HostState, HostStatus
-from trunkline.relay.link import LinkStatus
+from trunkline.relay.hosts.host import HostState, HostStatus
+from trunkline.relay.hosts.link import LinkStatus
 
 
 def link(relay: str = "one.example", **values: Any) -> LinkStatus:

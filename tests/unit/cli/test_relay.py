@@ -12,14 +12,14 @@ import pytest
 from tests.relay.mailboxes import letter
 from typer.testing import CliRunner, Result
 
-from trunkline.app.relay_tenants import FirstTenant
+from trunkline.app.relay.tenants import FirstTenant
 from trunkline.app.reload import Load
 from trunkline.app.serve import ServeInfo
 from trunkline.cli.commands import app
 from trunkline.cli.relay import screen
 from trunkline.clock import SystemClock
 from trunkline.protocol.jwt import is_signed_with, read_jwt, sign_with_secret
-from trunkline.relay.mailboxes import Mailboxes
+from trunkline.relay.mailbox.mailboxes import Mailboxes
 from trunkline.relay.policies import AgentPolicies
 from trunkline.settings import Settings
 from trunkline.stores.sqlite.store import SqliteStore

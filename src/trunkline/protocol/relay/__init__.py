@@ -5,8 +5,10 @@ share a *session* over any number of connections; each HTTP exchange with an age
 the session. Streams carry HTTP as it is, so any A2A method of any version passes.
 
 Read in this order: `frames` (the bytes), `close_codes`, `outbox` (numbers, acknowledgement and
-replay), `streams` (credit and the ends of a stream), `events`,
-`session` (what both sides share),
+replay), `streams` (credit and the ends of a stream), `events`, `session` (what both sides share),
 `relay_session` and `host_session` (one side each). `leases` decides which session has an agent,
 `callers` signs the identity of a caller, and `reconnects` says when to try again.
+
+`deliveries` are messages of the mailbox, `polling` carries the frames over HTTP requests,
+`hop_sessions` are those between two nodes of a relay, and `v1` is the earlier protocol.
 """

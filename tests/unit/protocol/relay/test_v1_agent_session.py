@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from trunkline.protocol.relay import v1_frames as v1
 from trunkline.protocol.relay.close_codes import (
     BAD_FRAME,
     FATAL,
@@ -12,7 +11,8 @@ from trunkline.protocol.relay.close_codes import (
     SILENT,
     TOO_LARGE,
 )
-from trunkline.protocol.relay.v1_agent_session import (
+from trunkline.protocol.relay.v1 import frames as v1
+from trunkline.protocol.relay.v1.agent_session import (
     GREETING_S,
     PING_S,
     Asked,

@@ -5,8 +5,8 @@ import pytest
 from msgspec import Raw
 
 from trunkline.model.errors import MethodNotFound, UnsupportedOperation
-from trunkline.protocol.relay.v1_calls import answer_of, read_call
-from trunkline.protocol.relay.v1_frames import RequestPayload, Response, encode
+from trunkline.protocol.relay.v1.calls import answer_of, read_call
+from trunkline.protocol.relay.v1.frames import RequestPayload, Response, encode
 from trunkline.protocol.versions import Version
 
 OLD = {"message": {"role": "user", "parts": [{"kind": "text", "text": "hi"}]}}

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from trunkline.protocol import card_reading
-from trunkline.protocol.relay.v1_cards import card_at_relay
+from trunkline.protocol.relay.v1.cards import card_at_relay
 
 URL = "https://relay.example/t/acme/a2a/helper"
 

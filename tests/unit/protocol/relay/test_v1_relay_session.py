@@ -7,8 +7,8 @@ from msgspec import Raw
 from trunkline.model.errors import PayloadTooLarge, TooManyRequests
 from trunkline.protocol.relay.close_codes import BAD_FRAME, TOO_LARGE
 from trunkline.protocol.relay.frames import Violation
-from trunkline.protocol.relay.v1_frames import MAX_FRAME_BYTES
-from trunkline.protocol.relay.v1_relay_session import (
+from trunkline.protocol.relay.v1.frames import MAX_FRAME_BYTES
+from trunkline.protocol.relay.v1.relay_session import (
     MAX_PENDING,
     Answered,
     Pinged,

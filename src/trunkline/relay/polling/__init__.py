@@ -1,0 +1,1 @@
+"""Hosts that attach by HTTP requests alone, as the relay serves them."""
