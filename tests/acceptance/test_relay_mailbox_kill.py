@@ -138,7 +138,7 @@ async def mailbox(folder: Path, *, contexts: int, size: int) -> AsyncIterator[Ma
     for name in ("relay", "host"):
         (folder / name).mkdir()
     with (
-        gateway(folder / "relay", RELAY_WITH_MAILBOX.format(size=size)) as relay,
+        gateway(folder / "relay", RELAY_WITH_MAILBOX.format(size=2 * size)) as relay,
         gateway(folder / "host", HOST.format(port=port, log=log)) as host,
     ):
         for each in (relay, host):

@@ -18,7 +18,7 @@ async def relay() -> AsyncIterator[MailboxProcess]:
     clock = FakeClock()
     store = MemoryStore(clock)
     await store.open()
-    async with process(store, clock, policy=AgentPolicy(mailbox_messages=2)) as relay:
+    async with process(store, clock, policy=AgentPolicy(mailbox_messages=4)) as relay:
         yield relay
 
 
@@ -82,11 +82,11 @@ async def test_a_full_mailbox_takes_no_dead_letter(
     relay: MailboxProcess, commands: MailCommands
 ) -> None:
     await bury(relay, "1")
-    for name in ("2", "3"):
-        await relay.put(letter(name, now_ms=relay.clock.now_ms()))
+    for name, principal in (("2", "alice"), ("3", "alice"), ("4", "carol"), ("5", "carol")):
+        await relay.put(letter(name, now_ms=relay.clock.now_ms(), principal=principal))
     with pytest.raises(TooManyRequests):
         await commands.retry(NameLetter(agent=AGENT, task="1"))
-    assert await check_head(relay.store) == (2, 1)
+    assert await check_head(relay.store) == (4, 1)
 
 
 async def test_a_dead_letter_is_discarded(relay: MailboxProcess, commands: MailCommands) -> None:

@@ -339,12 +339,12 @@ async def test_history_and_options_are_those_of_the_request(
 @pytest.mark.parametrize(
     ("keys", "named"),
     [
-        ({"mailbox_messages": 2}, "mailbox_messages"),
-        ({"mailbox_bytes": 3500}, "mailbox_bytes"),
+        ({"mailbox_messages": 4}, "2 messages of yours"),
+        ({"mailbox_bytes": 7000}, "half of mailbox_messages and of mailbox_bytes"),
     ],
     ids=["messages", "bytes"],
 )
-async def test_a_full_mailbox_refuses(
+async def test_a_caller_has_half_of_a_mailbox(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     dialect: str,
@@ -365,6 +365,30 @@ async def test_a_full_mailbox_refuses(
         await send(client, "say 3")
     # It is an error of the client alone.
     assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
+@over("jsonrpc-1.0")
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"mailbox_messages": 2}, "2 messages wait, the maximum (mailbox_messages)"),
+        ({"mailbox_bytes": 3500}, "of the maximum of 3,500 (mailbox_bytes)"),
+    ],
+    ids=["messages", "bytes"],
+)
+async def test_a_full_mailbox_refuses_and_no_caller_keeps_the_others_out(
+    monkeypatch: pytest.MonkeyPatch, dialect: str, keys: dict[str, int], named: str
+) -> None:
+    async with open_relayed_world(monkeypatch, at_relay=policy(**keys)) as world:
+        alice, bob = world.client(dialect), world.client(dialect, "bob")
+        await leave(world)
+        await send(alice, "say 1")
+        with refused("TOO_MANY_REQUESTS"):
+            await send(alice, "say 2")
+        await send(bob, "say 3")
+        with refused("TOO_MANY_REQUESTS") as full:
+            await send(bob, "say 4")
+        assert named in full.value.message
 
 
 @over("jsonrpc-1.0", "rest-0.3")

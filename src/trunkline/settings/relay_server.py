@@ -76,10 +76,20 @@ class RelayServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         ),
     ] = "queue"
     mailbox_messages: Annotated[
-        int, doc("How many messages wait for one agent at most.", ge=1, le=100_000)
+        int,
+        doc(
+            "How many messages wait for one agent at most, half of them of one caller.",
+            ge=1,
+            le=100_000,
+        ),
     ] = 1000
     mailbox_bytes: Annotated[
-        int, doc("How many bytes they have together at most.", ge=1, le=_MAX_BYTES)
+        int,
+        doc(
+            "How many bytes they have together at most, half of them of one caller.",
+            ge=1,
+            le=_MAX_BYTES,
+        ),
     ] = 64 * 1024 * 1024
     mailbox_ttl_s: Annotated[
         float,

@@ -333,7 +333,7 @@ class Mailbox:
 
     def _with(self, head: Head, letter: Letter) -> tuple[Head, list[Change]]:
         """Raises TooManyRequests."""
-        self._check_room(head, letter.size)
+        self._check_room(head, letter)
         left_ms = max(0, letter.ends_ms - self._clock.now_ms())
         key = letter_key(self.agent, head.next)
         put = Put(key=key, body=encode(letter), due_in_ms=left_ms, expected=0)
@@ -354,14 +354,24 @@ class Mailbox:
         self.waiting[letter.task_id] = waiting
         return waiting
 
-    def _check_room(self, head: Head, size: int) -> None:
-        policy = self._policy()
+    def _check_room(self, head: Head, letter: Letter) -> None:
+        policy, size = self._policy(), letter.size
+        own = [each for each in self.waiting.values() if each.owner.principal == letter.principal]
+        own_bytes = sum(each.size for each in own)
         if head.count >= policy.mailbox_messages:
             full = f"{head.count:,} messages wait, the maximum (mailbox_messages)"
         elif head.bytes + size > policy.mailbox_bytes:
             full = (
                 f"the messages that wait have {head.bytes:,} bytes, and this one needs {size:,} of "
                 f"the maximum of {policy.mailbox_bytes:,} (mailbox_bytes)"
+            )
+        elif own and (
+            len(own) >= policy.mailbox_messages // 2 or own_bytes + size > policy.mailbox_bytes // 2
+        ):
+            # The rest is for others, whom no caller may keep out.
+            full = (
+                f"{len(own):,} messages of yours wait, with {own_bytes:,} bytes, and one caller "
+                "may have half of mailbox_messages and of mailbox_bytes"
             )
         else:
             return
