@@ -10,7 +10,7 @@ from tests.relay.wire import End, Wire
 from tests.relay.world import AGENT, Get, RelayWorld
 
 from trunkline.model.principal import Principal
-from trunkline.protocol.relay.reconnects import PATIENCE_S
+from trunkline.protocol.relay.reconnects import ASKED_SPREAD_S, FIRST_S, PATIENCE_S
 from trunkline.relay.hosts.host import Host, HostState
 from trunkline.testing import settle
 
@@ -170,7 +170,23 @@ async def test_a_relay_that_stops_may_say_when_it_is_back(relays: Relays, asked_
     attached.carrier.flush()
     began = relays.clock.monotonic()
     await relays.clock.advance(60)
-    assert relays.dialed[1][1] - began == pytest.approx(asked_s + 0.25)
+    spread_s = ASKED_SPREAD_S if asked_s else FIRST_S
+    assert relays.dialed[1][1] - began == pytest.approx(asked_s + spread_s / 2)
+
+
+async def test_a_host_is_back_soon_after_a_long_drain(relays: Relays) -> None:
+    """Until the relay has restarted, each attempt is told to come back in a second."""
+    one, restarted = relays.worlds
+    host = await relays.attach(Scripted(), relays=1, chance=lambda: 1.0)
+    async with one.http.open(Get().http):
+        await settle()
+        one.tasks.spawn(one.relay.drain(grace_s=11), name="drain")
+        await relays.clock.advance(11)
+        assert "about to stop" in host.trouble
+        relays.at["one.example"] = restarted
+        await relays.clock.advance(1 + ASKED_SPREAD_S)
+        assert host.state is HostState.ATTACHED
+        assert restarted.relay.attached_agents == 1
 
 
 async def test_one_host_by_two_ways_to_the_same_relay_keeps_its_requests(relays: Relays) -> None:

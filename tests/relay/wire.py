@@ -120,7 +120,11 @@ class Wire:
         assert self._mount.check is not None
         refusal = await self._mount.check(relay.request)
         if refusal is not None:
-            raise DialFailed(refusal.text.strip(), code=_CODES.get(refusal.status, ABNORMAL))
+            raise DialFailed(
+                refusal.text.strip(),
+                code=_CODES.get(refusal.status, ABNORMAL),
+                retry_after_s=float(dict(refusal.headers).get(b"retry-after", b"0")),
+            )
         self._tasks.spawn(self._serve(relay), name="mount")
         self.ends.append(host)
         return host

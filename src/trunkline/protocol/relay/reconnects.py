@@ -14,6 +14,9 @@ LONGEST_S: Final = 60.0
 LONGEST_ASKED_S: Final = 3600.0
 # A connection that lasted shorter counts as another failure.
 STABLE_S: Final = 10.0
+# Hosts that a relay asks to wait come back spread over this time after it: short, because such a
+# relay is about to be back, and long enough for thousands of hosts.
+ASKED_SPREAD_S: Final = 4.0
 # A relay that does not have the host after this time counts as failing, though no attempt has
 # failed: a network that drops packets takes longer to show it.
 PATIENCE_S: Final = 3.0
@@ -29,15 +32,17 @@ class Reconnects:
 
     def failed(self, now: float, chance: float, *, retry_after_s: float = 0.0) -> float:
         """The seconds to wait after an attempt has failed, or a connection was lost. `chance` is a
-        random number from 0 to 1; the relay may have said `retry_after_s`."""
+        random number from 0 to 1; the relay may have said `retry_after_s`, and then it works, and
+        the attempt counts as no failure."""
         if self._connected_at is not None and now - self._connected_at >= STABLE_S:
             self._failures = 0
         self._connected_at = None
+        if retry_after_s > 0:
+            return min(retry_after_s, LONGEST_ASKED_S) + chance * ASKED_SPREAD_S
         # The exponent is limited, so that a relay that is away for days costs no large numbers.
         limit = min(FIRST_S * 2.0 ** min(self._failures, 16), LONGEST_S)
         self._failures += 1
-        # On top of what the relay asks for, so that its hosts do not come back all at that moment.
-        return min(retry_after_s, LONGEST_ASKED_S) + chance * limit
+        return chance * limit
 
 
 class Health(Enum):

@@ -19,6 +19,15 @@ _HEARTBEAT_S: Final = 25.0
 # A connection to the relay at a URL, with a token. Raises DialFailed.
 Dial: TypeAlias = Callable[[str, str], Awaitable[Socket]]
 _CODES: Final = {401: NOT_AUTHENTICATED, 403: FORBIDDEN}
+_REFUSALS: Final = {
+    401: "the relay does not know the token",
+    403: "the token may not attach agents",
+}
+# With these a relay says when to come back.
+_PAUSES: Final = {
+    429: "the relay takes no more attempts for now (429)",
+    503: "the relay is stopping or full (503)",
+}
 # A filter may drop the connection while it is made. One that reads TLS shows a certificate of its
 # own, for HTTP as well.
 _FILTERED: Final = frozenset({"CONNECT_TIMEOUT"})
@@ -113,11 +122,10 @@ async def _open(
             subprotocols=subprotocols,
         )
     except UpgradeRefused as refused:
-        code = _CODES.get(refused.status, ABNORMAL)
-        text = {401: "the relay does not know the token", 403: "the token may not attach agents"}
+        texts = _REFUSALS if refused.retry_after_s is None else _REFUSALS | _PAUSES
         raise DialFailed(
-            text.get(refused.status, refused.message),
-            code=code,
+            texts.get(refused.status, refused.message),
+            code=_CODES.get(refused.status, ABNORMAL),
             retry_after_s=refused.retry_after_s or 0.0,
             # A relay that is full says when to come back. Proxies answer with 403 as well.
             may_pass=refused.status != 401 and refused.retry_after_s is None,

@@ -2,6 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trunkline.protocol.relay.reconnects import (
+    ASKED_SPREAD_S,
     FIRST_S,
     LONGEST_ASKED_S,
     LONGEST_S,
@@ -27,13 +28,23 @@ def test_each_wait_is_a_random_part_of_its_limit() -> None:
 
 def test_a_relay_may_ask_for_more() -> None:
     reconnects = Reconnects()
-    assert reconnects.failed(0, 1.0, retry_after_s=7) == 7.5
+    assert reconnects.failed(0, 0.0, retry_after_s=7) == 7
+    assert reconnects.failed(0, 1.0, retry_after_s=7) == 7 + ASKED_SPREAD_S
+
+
+def test_a_relay_that_says_when_to_come_back_is_none_that_fails() -> None:
+    reconnects = Reconnects()
+    assert reconnects.failed(0, 1.0) == 0.5
+    asked = [reconnects.failed(0, 1.0, retry_after_s=1) for _ in range(20)]
+    assert asked == [1 + ASKED_SPREAD_S] * 20
     assert reconnects.failed(0, 1.0) == 1
 
 
 def test_a_relay_cannot_keep_a_host_away_for_ever() -> None:
     for asked_s in (1e9, float("inf")):
-        assert Reconnects().failed(0, 1.0, retry_after_s=asked_s) == LONGEST_ASKED_S + 0.5
+        assert (
+            Reconnects().failed(0, 1.0, retry_after_s=asked_s) == LONGEST_ASKED_S + ASKED_SPREAD_S
+        )
 
 
 def test_waits_begin_anew_after_a_stable_connection() -> None:
@@ -70,8 +81,8 @@ def test_no_wait_is_shorter_than_asked_for_or_a_minute_longer(
         wait_s = reconnects.failed(now, chance, retry_after_s=retry_after_s)
         limit = min(LONGEST_S, FIRST_S * 2.0 ** min(failures, 16))
         asked_s = min(retry_after_s, LONGEST_ASKED_S)
-        assert asked_s <= wait_s <= asked_s + limit
-        failures += 1
+        assert asked_s <= wait_s <= asked_s + (ASKED_SPREAD_S if asked_s else limit)
+        failures += not asked_s
 
 
 relays = st.lists(st.sampled_from(Health), min_size=1, max_size=5)
