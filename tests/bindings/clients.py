@@ -34,6 +34,7 @@ ERRORS: dict[str, tuple[int, int, str]] = {
     "PERMISSION_DENIED": (-32000, 403, "PERMISSION_DENIED"),
     "TOO_MANY_REQUESTS": (-32000, 429, "RESOURCE_EXHAUSTED"),
     "UNAVAILABLE": (-32000, 503, "UNAVAILABLE"),
+    "AGENT_LOST": (-32000, 502, "UNKNOWN"),
 }
 OWN_REASONS = frozenset(
     {
@@ -46,6 +47,7 @@ OWN_REASONS = frozenset(
         "PERMISSION_DENIED",
         "TOO_MANY_REQUESTS",
         "UNAVAILABLE",
+        "AGENT_LOST",
     }
 )
 # Over JSON-RPC errors ride on HTTP 200, but for those about the HTTP request itself.

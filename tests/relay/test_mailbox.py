@@ -27,6 +27,13 @@ async def leave(world: RelayedWorld) -> None:
     await world.clock.advance(2)
 
 
+async def fall_silent(world: RelayedWorld) -> None:
+    """Nothing of what the relay writes reaches the host, and no connection is closed."""
+    for end in world.wire.open_ends:
+        end.room = end.other.room = 0
+    world.wire.is_down = True
+
+
 async def come_back(world: RelayedWorld) -> None:
     """Return when what waits was delivered."""
     world.wire.is_down = False
@@ -441,6 +448,26 @@ async def test_metrics_tell_what_waits(world: RelayedWorld, client: Client) -> N
     assert "trunkline_mailbox_waiting 0.0" in told
     assert "trunkline_mailbox_oldest_seconds 0.0" in told
     assert "trunkline_mailbox_delivered_total 2.0" in told
+
+
+@over("jsonrpc-1.0")
+async def test_messages_for_an_agent_that_falls_silent_wait_soon(
+    world: RelayedWorld, client: Client
+) -> None:
+    """As of a laptop whose lid was closed: the first request finds out."""
+    await fall_silent(world)
+    first = world.relay_tasks.start(send(client, "say 1"), name="send")
+    await world.clock.advance(13)
+    second = world.relay_tasks.start(send(client, "say 2"), name="send")
+    await world.clock.advance(5)
+    assert (await second)["status"]["state"] == SUBMITTED
+    # It may have arrived, so that the relay cannot keep it.
+    assert not first.done()
+    await world.clock.advance(30)
+    with refused("AGENT_LOST"):
+        await first
+    await come_back(world)
+    assert (await client.get((await second)["id"]))["status"]["state"] == COMPLETED
 
 
 # Policies.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from trunkline.protocol.relay.callers import Caller, Request, sign
-from trunkline.protocol.relay.close_codes import BAD_FRAME, Close
+from trunkline.protocol.relay.close_codes import BAD_FRAME, SILENT, Close
 from trunkline.protocol.relay.events import Accepted, Answered
 from trunkline.protocol.relay.frames import (
     PIECE_OVERHEAD_BYTES,
@@ -38,6 +38,21 @@ class OpeningSession(Session):
             self._close(close)
         elif not self.is_ended:
             self._end(close.reason)
+
+    def tick(self, now: float) -> None:
+        super().tick(now)
+        if self.is_connected and self._outbox.last > self._outbox.acknowledged:
+            self._check_peer(now)
+
+    def _check_peer(self, now: float) -> None:
+        """Leave a peer that is gone without a word much sooner than in quiet times, because callers
+        wait for it."""
+        waits_since = max(self._heard_at, self._moved_at)
+        if self._pinged_at is None:
+            if now - waits_since >= self.settings.ack_wait_s:
+                self._ping()
+        elif now - max(waits_since, self._pinged_at) >= self.settings.ping_wait_s:
+            self._close(Close(SILENT, "the peer answers neither requests nor pings"))
 
     @property
     def first_room(self) -> int:

@@ -64,6 +64,12 @@ class SessionSettings(Struct, frozen=True, kw_only=True):
     # A silent peer is pinged after this time, and counts as gone after twice of it. The host takes
     # this and the next from the relay.
     heartbeat_s: float = 20.0
+    # A side that opens streams pings a peer that has said nothing for this time, though it was to
+    # acknowledge a frame within a second.
+    ack_wait_s: float = 3.0
+    # And it counts such a peer as gone when nothing comes for this time after the ping. Hosts whose
+    # event loop is busy for some seconds, or whose network is, are not gone.
+    ping_wait_s: float = 8.0
     # How long a session outlives its connection.
     resume_s: float = 30.0
     # How long a token counts after its end, for a new one to come.

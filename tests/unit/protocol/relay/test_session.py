@@ -410,9 +410,10 @@ def test_an_idle_session_stays(pair: Pair) -> None:
 
 @pytest.mark.parametrize("dead", ["relay", "host"])
 def test_a_silent_peer_is_left(pair: Pair, dead: str) -> None:
-    """A connection whose other end is gone without a word."""
+    """A connection whose other end is gone without a word, while nothing is asked of it."""
     stream = pair.open()
     pair.settle()
+    pair.pass_time(2)
     side, wire = (pair.host, pair.to_host) if dead == "relay" else (pair.relay, pair.to_relay)
     for _ in range(41):
         pair.now += 1
@@ -426,6 +427,84 @@ def test_a_silent_peer_is_left(pair: Pair, dead: str) -> None:
     pair.settle()
     assert Welcomed(True) in pair.host_events
     assert ends(pair.relay_events, stream) == ends(pair.host_events, stream) == []
+
+
+def silent_seconds(pair: Pair, *, most: int) -> int:
+    """How long the relay bears a host of which nothing comes."""
+    for second in range(most):
+        if pair.relay.closing is not None:
+            return second
+        pair.now += 1
+        pair.relay.tick(pair.now)
+        pair.to_host += pair.relay.take_output()
+        pair.to_relay.clear()
+    return most
+
+
+def test_a_host_that_is_silent_about_a_request_is_left_soon(pair: Pair) -> None:
+    pair.pass_time(5)
+    stream = pair.open()
+    pair.collect()
+    assert silent_seconds(pair, most=30) == 11
+    assert sum(b'"ping"' in message for message in pair.to_host) == 1
+    assert pair.relay.closing is not None
+    assert pair.relay.closing.code == 4408
+    pair.collect()
+    pair.dial()
+    pair.settle()
+    # The session was resumed, and the request with it.
+    assert Welcomed(True) in pair.host_events
+    assert [opened.stream for opened in pair.opened()] == [stream]
+    assert ends(pair.relay_events, stream) == []
+
+
+def test_the_patience_with_a_silent_host_can_be_set() -> None:
+    pair = Pair(relay=SessionSettings(ack_wait_s=1, ping_wait_s=2))
+    pair.dial()
+    pair.settle()
+    pair.open()
+    assert silent_seconds(pair, most=30) == 3
+
+
+def test_a_host_that_was_silent_before_a_request_has_as_long(pair: Pair) -> None:
+    """The ping of quiet times may be on its way already."""
+    pair.pass_time(2)
+    assert silent_seconds(pair, most=25) == 25
+    pair.open()
+    assert silent_seconds(pair, most=7) == 7
+    assert silent_seconds(pair, most=7) == 1
+
+
+def test_a_host_that_works_for_long_on_a_request_stays(pair: Pair) -> None:
+    """It has acknowledged the request, and says nothing more."""
+    pair.open()
+    pair.settle()
+    pair.pass_time(2)
+    assert silent_seconds(pair, most=35) == 35
+
+
+@pytest.mark.parametrize("busy_s", [5, 10])
+def test_a_host_that_is_busy_for_some_seconds_stays(pair: Pair, busy_s: int) -> None:
+    stream = pair.open()
+    pair.collect()
+    for _ in range(busy_s):
+        pair.now += 1
+        pair.relay.tick(pair.now)
+        pair.collect()
+    pair.settle()
+    pair.pass_time(30)
+    assert pair.closes == []
+    assert [opened.stream for opened in pair.opened()] == [stream]
+
+
+def test_a_relay_that_was_busy_itself_leaves_no_host(pair: Pair) -> None:
+    pair.open()
+    pair.collect()
+    pair.now += 30
+    pair.relay.tick(pair.now)
+    pair.settle()
+    pair.pass_time(10)
+    assert pair.closes == []
 
 
 def test_a_peer_that_acknowledges_nothing_is_left(pair: Pair) -> None:
