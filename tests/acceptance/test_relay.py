@@ -14,10 +14,15 @@ from tests.acceptance.gateway import DEADLINE_S, Gateway, gateway, http_client
 from tests.acceptance.sdk import Peer, connect, text_of
 from tests.acceptance.test_sdk_story import test_card_send_stream_get_subscribe_cancel as story
 
+from trunkline import remote
+from trunkline.model.values import TaskState
+from trunkline.remote.progress import Progress
+
 KEY = "alice-has-this-key"
 RELAY = f"""
 [server]
 relay = true
+drain_s = 1
 [auth.keys.alice]
 key = "{KEY}"
 [auth.keys.laptop]
@@ -106,6 +111,27 @@ async def test_a_gateway_that_is_killed_keeps_its_tasks(relayed: Relayed) -> Non
         relayed.host.start()
         await relayed.attached()
         assert text_of(await peer.get(task.id)) == "hello"
+
+
+async def test_a_relay_that_stops_costs_a_stream_a_reconnect(relayed: Relayed) -> None:
+    """It ends the stream with an error, for it does not wait for long answers."""
+    progress, is_back = Progress(), None
+    async with remote.connect(relayed.agent_url(), token=KEY) as agent:
+        async for item in agent.stream("chunks a 3; delay 2; chunks b 3; say done"):
+            progress.add(item)
+            if is_back is None:
+                is_back = asyncio.create_task(asyncio.to_thread(_restart, relayed.relay))
+        assert is_back is not None
+        assert await is_back == 0
+        assert progress.state is TaskState.COMPLETED
+        assert progress.task().artifacts == (await agent.get(progress.task_id)).artifacts
+    await relayed.attached()
+
+
+def _restart(gateway: Gateway) -> int:
+    code = gateway.stop()
+    gateway.start("--port", str(gateway.port))
+    return code
 
 
 async def test_a_gateway_that_stops_ends_its_streams_first(relayed: Relayed) -> None:

@@ -263,6 +263,7 @@ async def test_a_message_behind_a_working_task_begins_another_that_refers_to_it(
         (PeerRefused("no", status=401), FAILED, failures.NOT_LET_IN),
         (PeerRefused("not that", reason="CONTENT_TYPE_NOT_SUPPORTED"), REJECTED, "not that"),
         (PeerRefused("too busy", reason="BUSY"), FAILED, "too busy"),
+        (PeerRefused("lost", reason="AGENT_LOST"), FAILED, failures.MAY_HAVE_ARRIVED),
         (BadPeerAnswer("<html>"), FAILED, failures.NONSENSE),
         (CUT, FAILED, failures.MAY_HAVE_ARRIVED),
         (PeerTimeout("late"), FAILED, failures.MAY_HAVE_ARRIVED),

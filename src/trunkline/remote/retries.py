@@ -54,6 +54,14 @@ def is_passing(refusal: PeerRefused) -> bool:
     return refusal.status in (*_PASSING, 429) and not _is_too_long(refusal)
 
 
+def is_lost(refusal: PeerRefused) -> bool:
+    """Whether a relay lost the agent amid its answer, as if the connection to it had broken.
+
+    The status tells nothing: in a stream, the error comes after 200.
+    """
+    return refusal.reason == "AGENT_LOST" and not _is_too_long(refusal)
+
+
 def _is_too_long(error: RemoteError) -> bool:
     return error.retry_after_s is not None and error.retry_after_s > LONGEST_RETRY_AFTER_S
 

@@ -31,7 +31,7 @@ from trunkline.remote.http import SSE
 from trunkline.remote.interfaces import Endpoint
 from trunkline.remote.peer_client import CallOptions, OpenStream, PeerClient
 from trunkline.remote.responses import ResponseReader
-from trunkline.remote.retries import delay_s, is_passing
+from trunkline.remote.retries import delay_s, is_lost, is_passing
 
 # The request that opens a connection: the message at first, then a subscription to its task.
 StreamRequest: TypeAlias = SendMessageRequest | SubscribeToTaskRequest
@@ -190,20 +190,17 @@ class ResumingStream:
                     return
                 cause: RemoteError = PeerUnreachable("the stream ended before the task did")
             except (PeerUnreachable, PeerTimeout, BadPeerAnswer) as error:
-                if self._seen.is_over:
-                    return
-                # Another connection may help, except against a limit in time.
-                is_limit = isinstance(error, PeerTimeout) and not error.is_unsent
-                if is_limit or error.reason == "CLOSED":
-                    raise self._about_task(error) from None
+                self._check_limit(error)
                 cause = error
             except PeerRefused as error:
-                if not (self._is_resuming and is_passing(error)):
+                if not self._may_resume_after(error):
                     task = await self._settled(error)
                     if not self._seen.shows(task):
                         yield task
                     return
                 cause = error
+            if self._seen.is_over:
+                return
             request = await self._before_next(request, cause)
 
     def _has_told_all(self, *, is_news: bool) -> bool:
@@ -216,6 +213,18 @@ class ResumingStream:
             return False
         self._bare_ends = 1 if is_news else self._bare_ends + 1
         return self._bare_ends >= 2
+
+    def _check_limit(self, error: RemoteError) -> None:
+        """Another connection may help, except against a limit in time."""
+        is_limit = isinstance(error, PeerTimeout) and not error.is_unsent
+        if (is_limit or error.reason == "CLOSED") and not self._seen.is_over:
+            raise self._about_task(error) from None
+
+    def _may_resume_after(self, refusal: PeerRefused) -> bool:
+        """An agent that was lost before it named a task may have acted on the message."""
+        if is_lost(refusal):
+            return self._seen.is_over or bool(self._seen.task_id)
+        return self._is_resuming and is_passing(refusal)
 
     def _about_task(self, error: RemoteError) -> RemoteError:
         error.task_id = self._seen.task_id
@@ -258,7 +267,7 @@ class ResumingStream:
     async def _settled(self, refusal: PeerRefused) -> Task:
         """The settled task that a peer therefore refuses to stream. Raises any other refusal."""
         if not self._is_resuming:
-            raise refusal
+            raise self._about_task(refusal)
         if refusal.reason not in NOT_STREAMED:
             raise self._about_task(refusal)
         task = await self._snapshot()

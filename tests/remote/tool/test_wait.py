@@ -18,7 +18,7 @@ from tests.remote.tool.world import (
 )
 
 from trunkline.model.values import TaskState
-from trunkline.remote.errors import PeerRefused, PeerUnreachable, StreamEnded
+from trunkline.remote.errors import PeerRefused, PeerUnreachable, RemoteError, StreamEnded
 from trunkline.testing import settle
 
 WORKING, COMPLETED = TaskState.WORKING, TaskState.COMPLETED
@@ -78,9 +78,12 @@ async def test_wait_by_polling_when_the_stream_does_not_tell(subscription: Any) 
     assert result["summary"]["continuation"]["task"]["status"] == "input-required"
 
 
-async def test_wait_by_polling_when_the_agent_does_not_stream() -> None:
+@pytest.mark.parametrize(
+    "fault", [PeerUnreachable("restarting"), PeerRefused("lost", reason="AGENT_LOST", status=502)]
+)
+async def test_wait_by_polling_when_the_agent_does_not_stream(fault: RemoteError) -> None:
     world = supported(card=card(streaming=False), send=task(WORKING))
-    world.peers.says(SUPPORT, "get", PeerUnreachable("restarting"), task(COMPLETED))
+    world.peers.says(SUPPORT, "get", fault, task(COMPLETED))
     assert (await waited(world, 0.5, 0.75))["ok"]
     assert world.peers.requests() == ["card", "send", "get", "get"]
 

@@ -10,6 +10,7 @@ from trunkline.remote.errors import (
     RemoteError,
     StreamEnded,
 )
+from trunkline.remote.retries import is_lost
 
 UNREACHABLE = "The agent behind the gateway cannot be reached now. Try again later."
 TRYING = "The agent behind the gateway cannot be reached now; the gateway tries again."
@@ -51,7 +52,7 @@ def is_unsent(error: RemoteError) -> bool:
 def is_passing(error: RemoteError) -> bool:
     """Whether another attempt may succeed."""
     if isinstance(error, PeerRefused):
-        return error.status == 429 or error.status >= 500
+        return error.status == 429 or error.status >= 500 or is_lost(error)
     return isinstance(error, PeerUnreachable | PeerTimeout | StreamEnded)
 
 
@@ -68,6 +69,8 @@ def outcome_of(error: RemoteError) -> Output:
     match error:
         case PeerRefused(status=401 | 403):
             return Failed(NOT_LET_IN)
+        case PeerRefused() if is_lost(error):
+            return Failed(MAY_HAVE_ARRIVED)
         case PeerRefused() if is_unknown_task(error):
             return Failed(LOST)
         case PeerRefused() if error.reason in _NOT_UNDERSTOOD:

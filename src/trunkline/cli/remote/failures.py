@@ -98,6 +98,9 @@ def _refused(error: PeerRefused, call: Invocation, said: str, *, is_card: bool) 
     if is_card and error.status in (404, 405, 410):
         return Exit.NOT_UNDERSTOOD, f"{_no_agent(call)} ({_status(error, said)}). {_BASE}"
     match error.reason:
+        case "AGENT_LOST":
+            remedy = _way_on(error, call)
+            return Exit.UNREACHABLE, f"{where} was lost while it answered: {said}. {remedy}"
         case "TASK_NOT_FOUND":
             return Exit.NOT_FOUND, f"{said}. List your tasks: {call.command('list')}"
         case "TASK_NOT_CANCELABLE":
@@ -114,6 +117,15 @@ def _refused(error: PeerRefused, call: Invocation, said: str, *, is_card: bool) 
         case _:
             pass
     return Exit.REFUSED, f"{where} {_verb(error.status)}: {said}.{_remedy(error)}"
+
+
+def _way_on(error: RemoteError, call: Invocation) -> str:
+    """The remedy for an answer that broke off."""
+    if task_id := error.task_id or call.task_id:
+        return f"Follow it: {call.command('watch', task_id)}"
+    if call.is_sent:
+        return f"The message may have arrived. See: {call.command('list')}"
+    return "Try again."
 
 
 def _verb(status: int) -> str:

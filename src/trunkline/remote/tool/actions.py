@@ -18,6 +18,7 @@ from trunkline.protocol.client_responses import StreamItem
 from trunkline.remote.agents import Peer
 from trunkline.remote.errors import BadPeerAnswer, PeerRefused, RemoteError
 from trunkline.remote.progress import Progress
+from trunkline.remote.retries import is_lost
 from trunkline.remote.tool import envelope, failures
 from trunkline.remote.tool.config import ToolConfig
 from trunkline.remote.tool.envelope import Envelope
@@ -285,9 +286,11 @@ async def _poll(call: Call, clock: Clock) -> None:
         pause_s = min(pause_s * _POLL_GROWTH, _LAST_POLL_S)
         try:
             task = await _get(call)
-        except (PeerRefused, BadPeerAnswer):
+        except BadPeerAnswer:
             raise
-        except RemoteError:
+        except RemoteError as error:
+            if isinstance(error, PeerRefused) and not is_lost(error):
+                raise
             continue  # The peer may be back before the wait is over.
         if _looks(task) != _looks(call.progress.task()):
             await call.report(task)

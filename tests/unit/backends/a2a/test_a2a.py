@@ -217,4 +217,5 @@ def test_what_is_worth_another_attempt() -> None:
     assert not failures.is_unsent(PeerTimeout("late"))
     assert failures.is_passing(StreamEnded("gone"))
     assert failures.is_passing(PeerRefused("busy", status=429))
+    assert failures.is_passing(PeerRefused("lost in a stream", reason="AGENT_LOST"))
     assert not failures.is_passing(PeerRefused("no", status=400))

@@ -82,9 +82,11 @@ def run_of(upstream: Upstream, tasks: BackgroundTasks, clock: FakeClock) -> Run:
 
 
 async def test_a_message_that_may_have_arrived_is_looked_for_and_not_sent_again() -> None:
-    for status in (502, 504):
+    lost = PeerRefused("lost in a stream", reason="AGENT_LOST")
+    late = [PeerRefused("no answer in time", status=status) for status in (502, 504)]
+    for error in (*late, lost):
         clock, tasks = FakeClock(), BackgroundTasks("test")
-        upstream = Upstream(PeerRefused("no answer in time", status=status))
+        upstream = Upstream(error)
         outputs = run_of(upstream, tasks, clock).outputs()
         ended: list[object] = []
         reading = tasks.start(_read(outputs, ended), name="read")

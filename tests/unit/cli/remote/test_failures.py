@@ -104,6 +104,19 @@ def test_a_place_without_a_card_is_no_agent(error: RemoteError) -> None:
     )
 
 
+@pytest.mark.parametrize("status", [200, 502])
+def test_an_agent_that_was_lost_has_refused_nothing(status: int) -> None:
+    error = refused("The agent did not end its answer.", reason="AGENT_LOST", status=status)
+    call = Invocation(named="support", target=Target(url="https://a.test"))
+    begin = "support (https://a.test) was lost while it answered: The agent did not end its answer."
+    assert explained(error, call) == (Exit.UNREACHABLE, f"{begin} Try again.")
+    call.is_sent = True
+    sent = f"{begin} The message may have arrived. See: trunkline list support"
+    assert explained(error, call)[1] == sent
+    error.task_id = "t1"
+    assert explained(error, call)[1] == f"{begin} Follow it: trunkline watch support t1"
+
+
 def test_what_the_agent_cannot_do_is_said_in_its_words_alone() -> None:
     _, text = explained(refused("the task has ended", reason="UNSUPPORTED_OPERATION"), CALL)
     assert text == "support (https://a.test) cannot do that: the task has ended."
