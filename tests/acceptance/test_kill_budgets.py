@@ -64,7 +64,10 @@ class Caller:
                 params = message_params("hello", contextId=context)
                 params["configuration"] = {"returnImmediately": True}
                 sent = await self.call("SendMessage", params)
-                if sent is not None and self._chance.random() < 0.4:
+                if sent is None or sent["task"]["status"]["state"] == "TASK_STATE_REJECTED":
+                    # Nothing is left now. Asking without a pause would only keep the machine busy.
+                    await asyncio.sleep(0.02)
+                elif self._chance.random() < 0.4:
                     await self.call("CancelTask", {"id": sent["task"]["id"]})
 
 
