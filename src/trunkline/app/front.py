@@ -207,6 +207,7 @@ class Front:
             more=(*self._authenticators, *self._at_relay),
             page_hosts=settings.public_hosts(),
             certificate_proxies=_certificate_proxies(settings),
+            needed="This relay needs a token",
         )
 
     def _access_to_pages(self, settings: Settings) -> Access:

@@ -14,15 +14,21 @@ def why_denied(
     in.
     """
     if principal.within is not None:
-        denied = _why_not_granted(principal.within, agent, operation)
+        denied = _why_not_granted(principal, principal.within, agent, operation)
         if denied is not None:
             return denied
     if is_open and principal.reaches_open:
         return None
-    return _why_not_granted(principal.grants, agent, operation)
+    return _why_not_granted(principal, principal.grants, agent, operation)
 
 
-def _why_not_granted(grants: tuple[Grant, ...], agent: str, operation: str) -> Refusal | None:
+def _why_not_granted(
+    principal: Principal, grants: tuple[Grant, ...], agent: str, operation: str
+) -> Refusal | None:
+    named, remedy = f"the agent {agent}", "ask the operator of the gateway to grant it"
+    if principal.is_relayed:
+        # The caller knows the agent by its handle at the relay, and need not learn this one.
+        named, remedy = "this agent", "ask for one that may"
     reaches_agent = False
     for grant in grants:
         if _covers(grant.agent, agent):
@@ -32,13 +38,11 @@ def _why_not_granted(grants: tuple[Grant, ...], agent: str, operation: str) -> R
     if reaches_agent:
         return Refusal(
             "operation_not_granted",
-            f"This credential may not call {operation} of the agent {agent}; "
-            "ask the operator of the gateway to grant it",
+            f"This credential may not call {operation} of {named}; {remedy}",
         )
     return Refusal(
         "agent_not_granted",
-        f"This credential may not call the agent {agent}; "
-        "ask the operator of the gateway to grant it",
+        f"This credential may not call {named}; {remedy}",
     )
 
 

@@ -51,9 +51,16 @@ class Principal(Struct, frozen=True, kw_only=True, gc=False):
     def is_anonymous(self) -> bool:
         return self.id == ANONYMOUS.id
 
+    @property
+    def is_relayed(self) -> bool:
+        """Whether it calls through a relay, at which the agent has another handle."""
+        return self.id.startswith(RELAYED)
+
 
 OPERATOR: Final = "operator"
 ATTACH: Final = "attach:"
+# How the ids of callers begin that come through a relay.
+RELAYED: Final = "relay:"
 
 
 def manages(principal: Principal, owner: str) -> bool:

@@ -132,7 +132,7 @@ async def _upload(stream: OpenStream, rest: bytes) -> None:
 
 def not_attached() -> Unavailable:
     return Unavailable(
-        "The agent is not attached to the relay now; try again later",
+        "No agent of this name is attached to the relay now; check the name, or try again later",
         retry_after_s=_RETRY_AFTER_S,
     )
 

@@ -71,12 +71,14 @@ class Access:
         page_hosts: Collection[str] = (),
         certificate_proxies: Sequence[IPv4Network | IPv6Network] | None = None,
         identify_s: float = IDENTIFY_S,
+        needed: str = "This gateway needs an API key",
     ) -> None:
         """`allows_proxied`: anonymous callers may come through a proxy. `hosts` are names beside
         loopback by which anonymous callers may call the gateway. `page_hosts` are names of the
         gateway whose pages may use a cookie, also where a proxy states another Host.
         `certificate_proxies` may state the client certificates that they verified; None where such
-        certificates do not count."""
+        certificates do not count. `needed` says what callers without a credential lack."""
+        self._needed = needed
         self._identify_s = identify_s
         self._certificate_proxies = certificate_proxies
         self._keys = keys
@@ -121,7 +123,7 @@ class Access:
             return principal
         headers = request.headers
         if not self._allows_anonymous:
-            raise Unauthenticated(f"This gateway needs an API key: send it as {self._how}")
+            raise Unauthenticated(f"{self._needed}: send it as {self._how}")
         # Another ASGI server may listen on an address that other machines reach.
         if not request.is_local and not self._allows_proxied:
             raise self._from_elsewhere("from another machine")

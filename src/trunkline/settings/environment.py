@@ -10,6 +10,7 @@ from trunkline.config.secret import Secret
 
 # `$${` is a literal `${`. The last branch matches a `${` that begins no reference.
 REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{")
+_SECRETS = re.compile(r"(token|key|secret|password)s?$", re.IGNORECASE)
 
 
 def expand(document: Any, *, environment: Mapping[str, str], problems: list[Problem]) -> Any:
@@ -67,8 +68,16 @@ def _expand_text(
         if found is None:
             default = f'{dotted(path[-1:])} = "${{{name}:-default}}"'
             what = f"the environment variable {name} is not set"
-            problems.append(Problem(path, what, f"Set it, or give a default: {default}."))
+            # A secret in a file is what the reference avoids.
+            remedy = "Set it." if _is_secret(path) else f"Set it, or give a default: {default}."
+            problems.append(Problem(path, what, remedy))
         return found or ""
 
     filled = REFERENCE.sub(fill, text)
     return Referenced(filled, text) if refers else filled
+
+
+def _is_secret(path: Path) -> bool:
+    """Whether the value of a setting is a secret, by its name."""
+    names = [part for part in path if isinstance(part, str)]
+    return bool(names) and _SECRETS.search(names[-1]) is not None

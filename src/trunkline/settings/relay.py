@@ -175,7 +175,12 @@ def relay_problems(
 
 def _url_problems(url: str, path: Path) -> Iterator[Problem]:
     parts = _split(url)
-    if parts is None or parts.scheme not in ("ws", "wss") or not parts.hostname:
+    if parts is not None and parts.scheme in ("http", "https") and parts.hostname:
+        is_plain = parts.scheme == "http" and is_loopback_host(parts.hostname)
+        place = parts.netloc.rpartition("@")[2] + (parts.path.rstrip("/") or AGENT_PATH)
+        remedy = f'Write "{"ws" if is_plain else "wss"}://{place}".'
+        yield bad_value(path, "is no address of a WebSocket", remedy)
+    elif parts is None or parts.scheme not in ("ws", "wss") or not parts.hostname:
         yield bad_value(
             path,
             "is no address of a WebSocket",

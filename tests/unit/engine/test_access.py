@@ -71,6 +71,15 @@ def test_a_denial_names_the_agent_and_the_remedy() -> None:
     check_granted(limited, "acme/rust", "GetTask")
 
 
+def test_a_denial_through_a_relay_does_not_name_the_agent_here() -> None:
+    limited = Principal(id="relay:relay.example:me", grants=(Grant("private/bot", READS),))
+    for agent in ("private/bot", "private/other"):
+        refusal = why_denied(limited, agent, "SendMessage")
+        assert refusal is not None
+        assert "this agent; ask for one that may" in refusal.text
+        assert "private" not in refusal.text
+
+
 def test_only_a_grant_for_everything_is_unrestricted() -> None:
     assert is_unrestricted(ANONYMOUS)
     assert is_unrestricted(Principal(id="a", grants=(Grant("acme/*"), Grant("*"))))

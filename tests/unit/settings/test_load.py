@@ -135,11 +135,14 @@ def test_references_reach_into_lists_and_free_tables() -> None:
 
 
 def test_an_unset_variable_names_key_and_variable() -> None:
-    problem = refused(None, auth={"keys": {"ci": {"key": "${CI_KEY}"}}}).problems[0]
+    problem = refused(None, server={"host": "${HOST}"}).problems[0]
     assert str(problem) == (
-        "auth.keys.ci.key: the environment variable CI_KEY is not set. "
-        'Set it, or give a default: key = "${CI_KEY:-default}".'
+        "server.host: the environment variable HOST is not set. "
+        'Set it, or give a default: host = "${HOST:-default}".'
     )
+    # A secret has no place in the file.
+    secret = refused(None, auth={"keys": {"ci": {"key": "${CI_KEY}"}}}).problems[0]
+    assert str(secret) == "auth.keys.ci.key: the environment variable CI_KEY is not set. Set it."
     assert len(refused(None, auth={"keys": {"ci": {"key": "${CI_KEY}"}}}).problems) == 1
 
 

@@ -71,7 +71,10 @@ def test_clients_reach_the_relay_where_hosts_do(url: str, base_url: str) -> None
 @pytest.mark.parametrize(
     ("keys", "key", "what"),
     [
-        ({"url": "https://relay.example/agent"}, "relay.url", "no address of a WebSocket"),
+        ({"url": "https://relay.example"}, "relay.url", 'Write "wss://relay.example/agent"'),
+        ({"url": "http://relay.example/agent"}, "relay.url", 'Write "wss://relay.example/agent"'),
+        ({"url": "http://127.0.0.1:1/r/agent"}, "relay.url", 'Write "ws://127.0.0.1:1/r/agent"'),
+        ({"url": "https://"}, "relay.url", "no address of a WebSocket"),
         ({"url": "wss://"}, "relay.url", "no address of a WebSocket"),
         ({"url": "wss://relay.example:x/agent"}, "relay.url", "no address of a WebSocket"),
         ({"url": "wss://me@relay.example/agent"}, "relay.url", "a user"),
@@ -110,7 +113,7 @@ def test_clients_reach_the_relay_where_hosts_do(url: str, base_url: str) -> None
 def test_what_is_wrong_is_named(keys: dict[str, Any], key: str, what: str) -> None:
     problem = only(**with_relay(**keys))
     assert problem.key == key
-    assert what in problem.what
+    assert what in str(problem)
 
 
 def test_the_default_agent_must_be_there() -> None:

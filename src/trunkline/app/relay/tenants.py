@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from trunkline.app.front import Front
+from trunkline.model.errors import ConfigError
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Headers
 from trunkline.ports.clock import Clock
@@ -85,9 +86,14 @@ class TenantParts:
 
     async def first(self, name: str) -> "FirstTenant | None":
         """A tenant with this name and tokens for a host and a client, if the relay has none yet.
-        Raises InvalidParams and StoreError."""
+        Raises InvalidParams, ConfigError and StoreError."""
         if self.tenants.shared_signers or any(True for _ in self.tenants.all()):
             return None
+        if self.tenants.is_taken(name):
+            raise ConfigError(
+                f"the relay has no tenant, and the name {name} is that of one that was removed; "
+                "start with --tenant NAME"
+            )
         await self.commands.add(NameTenant(name=name))
         host = await self.commands.token(NewToken(tenant=name, agents=[FIRST_AGENT]))
         client = await self.commands.token(NewToken(tenant=name, client=FIRST_CLIENT))

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
-from trunkline.model.principal import Grant, Principal
+from trunkline.model.principal import RELAYED, Grant, Principal
 from trunkline.ports.authenticator import Headers
 from trunkline.protocol.relay.callers import Caller
 
@@ -20,9 +20,9 @@ def principal_of(caller: Caller, *, relay: str, handle: str) -> Principal:
     here."""
     operations = None if caller.operations is None else frozenset(caller.operations)
     return Principal(
-        id=f"relay:{relay}:{caller.id}",
+        id=f"{RELAYED}{relay}:{caller.id}",
         grants=(Grant(handle, operations),),
-        chain=tuple(f"relay:{relay}:{each}" for each in caller.chain),
+        chain=tuple(f"{RELAYED}{relay}:{each}" for each in caller.chain),
     )
 
 

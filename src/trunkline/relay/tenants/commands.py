@@ -21,7 +21,7 @@ from trunkline.relay.tenants.jwt_claims import (
     is_tenant,
 )
 from trunkline.relay.tenants.records import TenantSecret
-from trunkline.relay.tenants.tenants import KnownTenant, Signer, Tenants
+from trunkline.relay.tenants.tenants import KnownTenant, Signer, Tenants, unknown_tenant
 
 
 class NameTenant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -137,7 +137,10 @@ class TenantCommands(Struct, frozen=True, kw_only=True):
     async def token(self, given: NewToken) -> TenantToken:
         """Raises InvalidParams, InvalidRequest and RouteNotFound."""
         if bool(given.agents) == bool(given.client):
-            raise InvalidParams.at("agents", "name agents for a host, or a client, and not both")
+            raise InvalidParams.at(
+                "agents",
+                "give --agent NAME for a gateway, or --client NAME for a caller, and not both",
+            )
         signer = self._signer(given.tenant)
         jti, now_s = self.random_hex(16), self.clock.now_ms() // 1000
         expires_s = now_s + given.expires_in_seconds
@@ -191,7 +194,7 @@ class TenantCommands(Struct, frozen=True, kw_only=True):
         if found:
             return found[0]
         if known is None:
-            raise RouteNotFound(f"There is no tenant {name[:100]!r}")
+            raise unknown_tenant(name)
         raise InvalidRequest(
             f"The tenant {name} has no secret here: its tokens are made where its private key is"
         )
@@ -217,7 +220,9 @@ def _client(given: NewToken) -> dict[str, Any]:
         return claims
     for index, scope in enumerate(given.scopes):
         if scope not in SCOPES:
-            raise InvalidParams.at(f"scopes[{index}]", f"is none of: {', '.join(SCOPES)}")
+            raise InvalidParams.at(
+                f"scopes[{index}]", f"{scope[:100]!r} is none of: {', '.join(SCOPES)}"
+            )
     return claims | {"scopes": given.scopes}
 
 

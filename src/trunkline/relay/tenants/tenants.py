@@ -109,6 +109,14 @@ class Tenants:
             if found is not None and not found.is_removed:
                 yield found
 
+    def is_taken(self, name: str) -> bool:
+        """Whether a tenant has or had the name."""
+        return folded(name) in self._taken()
+
+    def _taken(self) -> Mapping[str, str]:
+        # For people, names that differ only in case are one.
+        return {folded(each): each for each in (*self._settings.tenants, *self._recorded)}
+
     @property
     def shared_signers(self) -> Sequence[Signer]:
         """Those of every tenant that is not disabled, whether or not the relay knows it."""
@@ -128,9 +136,7 @@ class Tenants:
         """Raises InvalidParams, Conflict and StoreError."""
         if not is_tenant(name):
             raise InvalidParams.at("name", "use up to 64 letters, digits and hyphens")
-        # For people, names that differ only in case are one.
-        taken = {folded(each): each for each in (*self._settings.tenants, *self._recorded)}
-        if twin := taken.get(folded(name)):
+        if twin := self._taken().get(folded(name)):
             known = self.find(twin)
             if known is not None and known.is_removed:
                 raise Conflict(
@@ -148,10 +154,10 @@ class Tenants:
     async def set_disabled(self, name: str, *, is_disabled: bool) -> None:
         """Raises RouteNotFound, Conflict and StoreError."""
         if self.find(name) is None:
-            raise _unknown(name)
+            raise unknown_tenant(name)
         stored, version = await self._stored(name)
         if stored is not None and stored.removed_ms is not None:
-            raise _unknown(name)
+            raise unknown_tenant(name)
         before = stored or Tenant(created_ms=self._clock.now_ms())
         changed = replace(before, is_disabled=is_disabled)
         await self._put(name, changed, expected=version, restricts=is_disabled)
@@ -199,7 +205,7 @@ class Tenants:
             )
         tenant, version = await self._stored(name)
         if tenant is None or tenant.removed_ms is not None:
-            raise _unknown(name)
+            raise unknown_tenant(name)
         return tenant, version
 
     def _new_secret(self, now_ms: int) -> TenantSecret:
@@ -245,5 +251,5 @@ class Tenants:
         return found
 
 
-def _unknown(name: str) -> RouteNotFound:
-    return RouteNotFound(f"There is no tenant {name[:100]!r}")
+def unknown_tenant(name: str) -> RouteNotFound:
+    return RouteNotFound(f"There is no tenant {name[:100]!r}; see: trunkline relay tenant list")

@@ -114,7 +114,7 @@ def test_an_at_in_a_path_is_no_user(tmp_path: Path) -> None:
         (
             {"mode": "relay", "relay": RELAY | {"url": "https://relay.example.com"}},
             'a2a.server.relay.url = "https://relay.example.com": is no address of a WebSocket. '
-            'Example: "wss://relay.example.com/agent".',
+            'Write "wss://relay.example.com/agent".',
         ),
         (
             {"mode": "relay", "relay": RELAY | {"url": "ws://relay.example.com/agent"}},
