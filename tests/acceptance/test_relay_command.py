@@ -34,8 +34,10 @@ def until(is_so: Callable[[], bool]) -> None:
 def test_the_lines_of_the_first_start_work_and_a_denial_ends_them(tmp_path: Path) -> None:
     relay, laptop = Shell(tmp_path), Shell(tmp_path / "laptop")
     laptop.folder.mkdir()
-    with relay.started("relay", "--port", "0") as running:
-        screen = screen_of(running)
+    # Elsewhere it does not show the tokens.
+    with relay.on_terminal("relay", "--port", "0", "--log-level", "error") as running:
+        running.until("Stop with Ctrl+C")
+        screen = running.shown.decode().replace("\r\n", "\n")
         [token] = re.findall(r"export TRUNKLINE_RELAY_TOKEN=(\S+)", screen)
         [attach] = re.findall(r"^  trunkline (attach .*)$", screen, re.MULTILINE)
         [send] = re.findall(r"^  trunkline (send .*)$", screen, re.MULTILINE)
@@ -56,6 +58,8 @@ def test_the_lines_of_the_first_start_work_and_a_denial_ends_them(tmp_path: Path
             assert host.wait(DEADLINE_S) != 0
             assert agents() == []
         _flood(shlex.split(send)[1], shlex.split(send)[-1])
+        running.interrupt()
+        assert running.end() == 0
     # It runs no more, and the store is where the commands look for it.
     listed = json.loads(relay.run("relay", "tenant", "list", "-o", "json").out)
     assert [each["name"] for each in listed["items"]] == ["personal"]
@@ -69,6 +73,7 @@ def _flood(url: str, token: str) -> None:
             headers = {"Authorization": f"Bearer {credential}"}
             return http.get(f"{url}/tasks", headers=headers).status_code
 
+        assert "This relay needs a token" in http.get(f"{url}/tasks").text
         found = [status(f"{token[:-6]}{number:06}") for number in range(40)]
         assert found[:30] == [401] * 30
         assert 429 in found[30:]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 from urllib.parse import urlsplit
 
 import typer
+from msgspec.structs import replace
 
 from trunkline.cli import relay_mail, relay_tenants
 from trunkline.cli.options import Database, DataFolder, Host, LogFormat, LogLevel, port_number
@@ -80,9 +81,9 @@ def relay(
 ) -> int:
     """Run a relay: gateways attach their agents to it, and callers reach the agents here.
 
-    It needs no configuration. The first start makes a tenant and prints tokens for a gateway and
-    for a caller. Its records are in relay.db in the user's data folder, unless a configuration file
-    or an option says otherwise.
+    It needs no configuration. The first start makes a tenant and prints, on a terminal, tokens for
+    a gateway and for a caller. Its records are in relay.db in the user's data folder, unless a
+    configuration file or an option says otherwise.
 
     With a command it manages the tenants of the relay, whether it runs or not.
     """
@@ -152,6 +153,9 @@ def announce(
     out: TextIO | None = None,
 ) -> None:
     stream = out if out is not None else sys.stdout
+    if not stream.isatty():
+        # Logs are kept, and live tokens must not be in them.
+        started = replace(started, first_tenant=None)
     text = screen(started, tenant=tenant, words=words, notes=notes, coloured=has_colours(stream))
     # A supervisor reads this through a pipe and waits for it.
     print(text, file=stream, flush=True)

@@ -91,10 +91,34 @@ def rotate(
 def remove(name: Name, *, flags: options.StoreFlags, output: options.Output = "text") -> None:
     """Remove a tenant with its secrets, for good.
 
-    Its name stays taken, because messages for its agents may still wait.
+    Its agents are detached, and messages that wait for them are not delivered; it prints how many.
+    Its name stays taken. `relay tenant disable` can be taken back.
     """
+    attached, waiting = _attached(flags, name), _waiting(flags, name)
     removed = on_relay(flags, "relay.tenant.remove", {"name": name})
-    print(json_document(removed) if output == "json" else f"removed {name}")
+    if output == "json":
+        print(json_document({**removed, "detachedAgents": attached, "lostMessages": waiting}))
+        return
+    lost = [f"detached {', '.join(attached)}"] if attached else []
+    lost += [f"{counted(waiting, 'message')} will not be delivered"] if waiting else []
+    print("; ".join([f"removed {name}", *lost]))
+
+
+def _attached(flags: options.StoreFlags, tenant: str) -> list[str]:
+    """The agents of a tenant that are attached to the running relay."""
+    from trunkline.app.operator_client import NotRunning, call_gateway
+
+    try:
+        items = call_gateway(operator_store(flags), "relay.agents")["items"]
+    except NotRunning:
+        return []
+    return [each["agent"] for each in items if each["agent"].startswith(f"{tenant}/")]
+
+
+def _waiting(flags: options.StoreFlags, tenant: str) -> int:
+    """How many messages wait for the agents of a tenant."""
+    items = on_relay(flags, "relay.mail.list", {})["items"]
+    return sum(each["waiting"] for each in items if each["agent"].startswith(f"{tenant}/"))
 
 
 def token(

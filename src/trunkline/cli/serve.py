@@ -152,7 +152,14 @@ def announce(
     by_interface, coloured = bool(settings.public_urls()), has_colours(stream)
     if settings.has_no_hosts and not started.tenants:
         notes = (*notes, _NO_HOSTS.format(program()))
-    text = screen(started, key=key, by_interface=by_interface, notes=notes, coloured=coloured)
+    text = screen(
+        started,
+        key=key,
+        by_interface=by_interface,
+        by_relay=settings.relay is not None and settings.relay.mode == "relay",
+        notes=notes,
+        coloured=coloured,
+    )
     # A supervisor reads this through a pipe and waits for it.
     print(text, file=stream, flush=True)
 
@@ -180,9 +187,12 @@ def screen(
     *,
     key: str = "",
     by_interface: bool = False,
+    by_relay: bool = False,
     notes: Sequence[str] = (),
     coloured: bool = False,
 ) -> str:
+    """`by_relay`: the cards name the relay alone."""
+
     def label(name: str) -> str:
         return f"\x1b[1m{name:<9}\x1b[0m" if coloured else f"{name:<9}"
 
@@ -206,7 +216,10 @@ def screen(
         rows.append(("MCP", started.mcp_url))
     rows += [("Data", started.data), ("Access", started.auth)]
     lines = [f"{label(name)} {value}" for name, value in rows]
-    if started.try_url:
+    if by_relay and started.relayed:
+        lines += ["", "Call it from anywhere, with a key of the relay:"]
+        lines.append(f"  {send(started.relayed[0], key='KEY')}")
+    elif started.try_url:
         has_card = started.card_url and not by_interface
         agent = started.local_url if has_card else started.try_url
         line = curl(started.try_url, key=key, version=started.version)

@@ -1,6 +1,7 @@
 """`trunkline relay` and its commands, on a store that no gateway uses."""
 
 import asyncio
+import io
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -12,16 +13,19 @@ import pytest
 from tests.relay.mailboxes import letter
 from typer.testing import CliRunner, Result
 
-from trunkline.app.relay.tenants import FirstTenant
+from trunkline.app.relay.tenants import FirstTenant, TenantParts
 from trunkline.app.reload import Load
 from trunkline.app.serve import ServeInfo
 from trunkline.cli.commands import app
-from trunkline.cli.relay import screen
+from trunkline.cli.relay import announce, screen
 from trunkline.clock import SystemClock
+from trunkline.model.errors import ConfigError
 from trunkline.protocol.jwt import is_signed_with, read_jwt, sign_with_secret
 from trunkline.relay.mailbox.mailboxes import Mailboxes
 from trunkline.relay.policies import AgentPolicies
+from trunkline.relay.tenants.settings import TokenSettings
 from trunkline.settings import Settings
+from trunkline.stores.memory import MemoryStore
 from trunkline.stores.sqlite.store import SqliteStore
 
 DAY_S = 24 * 3600
@@ -93,16 +97,20 @@ def test_a_token_is_for_a_host_or_for_a_client(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (("token", "--tenant", "acme"), 1, "agents for a host, or a client"),
+        (("token", "--tenant", "acme"), 1, "--agent NAME for a gateway, or --client NAME"),
         (("token", "--tenant", "acme", "--agent", "a", "--client", "b"), 1, "not both"),
         (("token", "--tenant", "acme", "--agent", "A b"), 1, "lower-case"),
         (("token", "--tenant", "acme", "--client", "a b"), 1, "visible ASCII"),
-        (("token", "--tenant", "acme", "--client", "a", "--scopes", "x"), 1, "message:send"),
+        (
+            ("token", "--tenant", "acme", "--client", "a", "--scopes", "x"),
+            1,
+            "'x' is none of: message",
+        ),
         (("token", "--tenant", "acme", "--agent", "a", "--scopes", "tasks:read"), 1, "no scopes"),
         (("token", "--tenant", "acme", "--client", "a", "--expires", "25h"), 2, "up to 24h"),
         (("token", "--tenant", "other", "--client", "a"), 1, "no tenant 'other'"),
         (("token", "--client", "a"), 2, "--tenant"),
-        (("tenant", "disable", "other"), 1, "no tenant 'other'"),
+        (("tenant", "disable", "other"), 1, "no tenant 'other'; see: trunkline relay tenant list"),
         (("tenant", "rotate", "acme", "--grace", "2d"), 2, "up to 24h"),
         (("tenant", "remove", "other"), 1, "no tenant 'other'"),
         (("deny",), 2, "--subject"),
@@ -137,7 +145,8 @@ def test_a_rotated_secret_signs_the_next_token(shell: Shell) -> None:
     shell.json("tenant", "rotate", "acme", "--grace", "0")
     [item] = shell.json("tenant", "list")["items"]
     assert len(item["secrets"]) == 1
-    assert shell.json("tenant", "remove", "acme") == {"name": "acme"}
+    lost = {"detachedAgents": [], "lostMessages": 0}
+    assert shell.json("tenant", "remove", "acme") == {"name": "acme", **lost}
     assert shell.json("tenant", "list") == {"items": []}
 
 
@@ -312,6 +321,21 @@ def test_the_first_start_shows_tokens() -> None:
     assert "relay token --data '/data folder' --tenant personal --agent helper" in text
 
 
+def test_tokens_are_shown_on_a_terminal_alone() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    first = FirstTenant(host_token="host-token", client_token="client-token")
+    terminal, log = Terminal(), io.StringIO()
+    for out in (terminal, log):
+        announce(relay_info(first_tenant=first), tenant="personal", out=out)
+    assert "host-token" in terminal.getvalue()
+    assert "client-token" in terminal.getvalue()
+    assert "-token" not in log.getvalue().replace("--token", "")
+    assert "relay token --tenant personal --agent helper" in log.getvalue()
+
+
 def test_later_starts_show_how_to_make_tokens() -> None:
     text = screen(relay_info(tenants=("acme", "other")), tenant="personal")
     assert "relay token --tenant acme --client me" in text
@@ -353,6 +377,32 @@ def test_dead_letters_are_listed_sent_again_and_discarded(shell: Shell, tmp_path
     listed = shell.json("mail", "list")["items"]
     assert [(each["waiting"], each["dead"]) for each in listed] == [(1, 0)]
     assert "acme/helper" in shell.run("mail", "list").stdout
+
+
+def test_a_removal_says_what_was_lost(shell: Shell, tmp_path: Path) -> None:
+    for name in ("acme", "acme-labs"):
+        shell.json("tenant", "add", name)
+    (database,) = tmp_path.rglob("*.db")
+    asyncio.run(_two_dead_letters(database))
+    shell.run("mail", "retry", "acme/helper", "1")
+    assert shell.run("tenant", "remove", "acme-labs").stdout == "removed acme-labs\n"
+    done = shell.run("tenant", "remove", "acme")
+    assert done.stdout == "removed acme; 1 message will not be delivered\n"
+
+
+async def test_a_start_after_the_only_tenant_was_removed_says_what_to_do() -> None:
+    store = MemoryStore()
+    await store.open()
+    parts = TenantParts(TokenSettings(), clock=SystemClock())
+    await parts.open_alone(store, is_shared=False)
+    assert await parts.first("personal") is not None
+    await parts.tenants.remove("personal")
+    for name in ("personal", "Personal"):
+        with pytest.raises(ConfigError, match="start with --tenant NAME"):
+            await parts.first(name)
+    assert await parts.first("other") is not None
+    await parts.close()
+    await store.close()
 
 
 async def _two_dead_letters(path: Path) -> None:

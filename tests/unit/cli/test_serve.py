@@ -414,6 +414,25 @@ def test_the_screen_says_where_agents_are_attached() -> None:
     assert "Relay     gateways attach at ws://127.0.0.1:8642/agent" in lines
 
 
+def test_an_agent_whose_card_names_the_relay_alone_is_tried_there(tmp_path: Path) -> None:
+    url = "https://relay.example/t/acme/a2a/helper"
+    file = tmp_path / "trunkline.toml"
+
+    def shown(mode: str) -> str:
+        file.write_text(
+            '[agents."me/a"]\nname = "A"\nbackend = { kind = "echo" }\n'
+            '[relay]\nurl = "wss://relay.example/agent"\ntenant = "acme"\nagent_id = "helper"\n'
+            f'token = "0123456789abcdef"\nmode = "{mode}"\n'
+        )
+        out = io.StringIO()
+        announce(serve_info(relayed=(url,)), load(file), out=out)
+        return out.getvalue()
+
+    assert f"\n  trunkline send {url} hello --token KEY\n" in shown("relay")
+    assert "127.0.0.1:8642 hello" not in shown("relay")
+    assert "127.0.0.1:8642 hello" in shown("both")
+
+
 def test_a_relay_without_tenants_says_how_to_add_one(tmp_path: Path) -> None:
     file = tmp_path / "relay.toml"
     secret = "0123456789abcdef0123456789abcdef"

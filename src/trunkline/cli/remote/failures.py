@@ -94,7 +94,7 @@ def _refused(error: PeerRefused, call: Invocation, said: str, *, is_card: bool) 
     if error.reason == "CREDENTIALS_WITHHELD":
         return Exit.NO_ACCESS, f"{where} refuses access: {said}."
     if error.status in (401, 403) or error.reason in _NO_ACCESS:
-        return Exit.NO_ACCESS, f"{where} refuses access: {said}. {_credential(call)}"
+        return Exit.NO_ACCESS, f"{where} refuses access: {said}.{_access(error, call)}"
     if is_card and error.status in (404, 405, 410):
         return Exit.NOT_UNDERSTOOD, f"{_no_agent(call)} ({_status(error, said)}). {_BASE}"
     match error.reason:
@@ -135,6 +135,8 @@ def _verb(status: int) -> str:
 
 
 def _remedy(error: PeerRefused) -> str:
+    if "try again" in error.message.lower():
+        return ""
     if error.retry_after_s is not None:
         return f" Try again in {error.retry_after_s:.0f} s."
     if error.status == 413:
@@ -160,10 +162,15 @@ def _no_agent(call: Invocation) -> str:
     return f"there is no agent card at {call.target.card_url}"
 
 
-def _credential(call: Invocation) -> str:
+def _access(error: PeerRefused, call: Invocation) -> str:
     if call.target.credentials is None:
-        return "Give a token with --token or TRUNKLINE_TOKEN, or a key with -H 'X-API-Key: …'."
-    return "The agent does not accept the credential: check it, or give another --token."
+        return " Give a token with --token or TRUNKLINE_TOKEN, or a key with -H 'X-API-Key: …'."
+    if error.reason != "PERMISSION_DENIED":
+        return " The agent does not accept the credential: check it, or give another --token."
+    # The agent knows the credential, and has said what it may not do.
+    if "SendStreamingMessage" in error.message:
+        return " Or send without a stream: --no-stream."
+    return ""
 
 
 def _other_way(call: Invocation) -> str:

@@ -148,6 +148,31 @@ def test_a_credential_that_is_refused_is_not_shown() -> None:
     assert "very-secret" not in text
 
 
+@pytest.mark.parametrize(
+    ("operation", "end"),
+    [
+        ("SendStreamingMessage", "of this agent. Or send without a stream: --no-stream."),
+        ("CancelTask", "may not call CancelTask of this agent."),
+    ],
+)
+def test_what_a_credential_may_not_do_does_not_make_it_a_wrong_one(
+    operation: str, end: str
+) -> None:
+    call = Invocation(named="x", target=Target(url="https://a.test", credentials=Bearer("key")))
+    said = f"This credential may not call {operation} of this agent"
+    code, text = explained(refused(said, status=403, reason="PERMISSION_DENIED"), call)
+    assert code is Exit.NO_ACCESS
+    assert text.endswith(end)
+    assert "does not accept" not in text
+    # Without a credential, one may help.
+    assert "--token" in explained(refused(said, status=403, reason="PERMISSION_DENIED"), CALL)[1]
+
+
+def test_a_remedy_is_not_said_twice() -> None:
+    error = refused("No agent; check it, or try again later", status=503, retry_after_s=5)
+    assert explained(error, CALL)[1].endswith("or try again later.")
+
+
 def test_a_command_to_go_on_can_be_pasted() -> None:
     call = Invocation(
         named="my agent",
