@@ -56,7 +56,7 @@ def is_attached(world: RelayWorld) -> bool:
     return attached is not None and attached.session.is_connected
 
 
-@pytest.mark.parametrize("seed", seeds(3, 25))
+@pytest.mark.parametrize("seed", seeds(1, 25))
 @pytest.mark.parametrize("is_one", [False, True], ids=["apart", "one"])
 async def test_whatever_happens_the_host_returns_to_the_first_relay(
     seed: int, is_one: bool
@@ -95,7 +95,7 @@ def check(host: Host, relays: Relays) -> None:
     assert len(host._attachments) <= 2 * len(relays.worlds)
 
 
-@pytest.mark.parametrize("seed", seeds(2, 10))
+@pytest.mark.parametrize("seed", seeds(1, 10))
 async def test_relays_that_restart_one_after_the_other_drop_no_stream(seed: int) -> None:
     """Each relay of a balanced address stops in turn; a stream that has begun goes on."""
     chance = random.Random(seed)
