@@ -103,7 +103,7 @@ def of_response(headers: Iterable[Header], *, status: int = 200) -> list[RawHead
             kept.append((name.encode(), value.encode("latin-1")))
             if name in _ONCE:
                 seen.add(name)
-    # RFC 9112, 6.3: two lengths, or one that is no number, say nothing about where the body ends.
+    # RFC 9112, 6.3: two lengths, or one that is not a number, do not tell where the body ends.
     # RFC 9110, 8.6: a response without a body has none.
     if len(lengths) == 1 and status != 204 and _LENGTH.fullmatch(length := lengths.pop()):
         kept.append((b"content-length", length.encode()))

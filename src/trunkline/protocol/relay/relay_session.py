@@ -20,7 +20,7 @@ from trunkline.protocol.relay.frames import (
 from trunkline.protocol.relay.opening_session import CannotOpen, OpeningSession
 from trunkline.protocol.relay.session import SessionSettings
 
-# A host may change its agents this many times at once, and then once in so many seconds.
+# A host may change its agents this many times at once, and then once in this many seconds.
 MAX_OFFERS: Final = 10
 OFFER_EVERY_S: Final = 1.0
 

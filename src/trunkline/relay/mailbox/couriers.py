@@ -34,7 +34,7 @@ _log: Final = logging.getLogger("trunkline.relay")
 MAX_SENT: Final = 8
 # A host has this long to accept a letter.
 ACCEPT_S: Final = 60.0
-# A letter is dead after so many hosts, or connections, were lost while they had it: it may be the
+# A letter is dead after this many hosts, or connections, were lost while they had it: it may be the
 # reason.
 MAX_LOST: Final = 20
 # The wait before the next attempt doubles between these.

@@ -368,7 +368,7 @@ class Mailbox:
         elif own and (
             len(own) >= policy.mailbox_messages // 2 or own_bytes + size > policy.mailbox_bytes // 2
         ):
-            # The rest is for others, whom no caller may keep out.
+            # The rest is for other callers: one alone must not fill the mailbox.
             full = (
                 f"{len(own):,} messages of yours wait, with {own_bytes:,} bytes, and one caller "
                 "may have half of mailbox_messages and of mailbox_bytes"
@@ -588,7 +588,7 @@ class Mailbox:
         )
 
     def _is_over(self, waiting: Waiting) -> bool:
-        # One that the agent may have is sent again: else nobody would learn of it.
+        # One that the agent may have is sent again: only the answer tells whether it has it.
         return waiting.ends_ms <= self._clock.now_ms() and not waiting.is_unsure
 
     async def _rewrite(self, waiting: Waiting, letter: Letter, version: int) -> None:
