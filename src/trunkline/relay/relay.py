@@ -106,7 +106,7 @@ class LeaseListener(Protocol):
 class RelaySettings(Struct, frozen=True, kw_only=True):
     session: SessionSettings = SessionSettings()
     max_sessions: int = 10_000
-    # Of the hosts of one tenant, or with one key, so that nobody keeps the others out.
+    # Of the hosts of one tenant, or with one key, so that one alone cannot use them up.
     max_sessions_of_one: int = 2_500
     # Of the agents of one tenant that are attached at this node.
     max_agents_of_one: int = 10_000

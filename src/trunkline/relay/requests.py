@@ -54,7 +54,7 @@ _RETRY_AFTER_S: Final = 5
 PRESENCE: Final = b"trunkline-presence"
 _POLICIES: Final = AgentPolicies()
 _STATUSES: Final = frozenset(map(int, HTTPStatus))
-# Whatever may stand in a path, and what clients send all the same.
+# What a path may hold, and characters that clients send although it may not.
 _SAFE: Final = "/%:@!$&'()*+,;=~-._\"<>[]\\^`{|}"
 _SAFE_IN_QUERIES: Final = f"{_SAFE}?"
 
@@ -119,7 +119,7 @@ class RelayedRequests:
                 raise RouteNotFound("Agents of the relay are at /t/TENANT/a2a/AGENT")
             principal = await self._identify(scope, receive)
             caller = _caller(principal, address.agent)
-            body = await self._body(receive)
+            body = await whole_body(receive, max_bytes=self._max_body_bytes)
             if body is None:
                 return
             request = RelayedRequest(
@@ -139,11 +139,11 @@ class RelayedRequests:
     async def serve_passed_on(
         self, scope: Scope, receive: Receive, send: Send, *, caller: Caller, way: Way
     ) -> None:
-        """Serve a request that another node has passed on, for a caller whom it has identified, and
+        """Serve a request that another node has passed on, for a caller that it has identified, and
         whose agent this node may have to answer for. `way` is that to the agent from here."""
         address = address_of(scope["path"])
         try:
-            body = await self._body(receive)
+            body = await whole_body(receive, max_bytes=self._max_body_bytes)
             if address is None or body is None:
                 return
             request = RelayedRequest(
@@ -249,22 +249,6 @@ class RelayedRequests:
             watcher.cancel()
             stream.close()
 
-    async def _body(self, receive: Receive) -> bytes | None:
-        """The whole body, because an agent begins with nothing less; None if the client leaves."""
-        pieces: list[bytes] = []
-        size, has_more = 0, True
-        while has_more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            pieces.append(message.get("body", b""))
-            size, has_more = size + len(pieces[-1]), message.get("more_body", False)
-            if size > self._max_body_bytes:
-                raise PayloadTooLarge(
-                    f"The request body is larger than {self._max_body_bytes} bytes"
-                )
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
     async def _download(
         self, send: Send, stream: OpenStream, address: Address, event: StreamEvent
     ) -> None:
@@ -341,6 +325,22 @@ def _open(request: RelayedRequest, way: Way) -> tuple[OpenStream, bytes]:
     stream = way.carrier.stream(number)
     way.carrier.flush()
     return stream, body[room:]
+
+
+async def whole_body(receive: Receive, *, max_bytes: int) -> bytes | None:
+    """The whole body, because an agent begins with nothing less; None if the client leaves. Raises
+    PayloadTooLarge."""
+    pieces: list[bytes] = []
+    size, has_more = 0, True
+    while has_more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        pieces.append(message.get("body", b""))
+        size, has_more = size + len(pieces[-1]), message.get("more_body", False)
+        if size > max_bytes:
+            raise PayloadTooLarge(f"The request body is larger than {max_bytes} bytes")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 async def _upload(receive: Receive, stream: OpenStream, rest_of_body: bytes) -> None:

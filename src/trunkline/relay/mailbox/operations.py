@@ -74,7 +74,7 @@ class MailboxOperations(Struct, frozen=True, kw_only=True, eq=False):
         return self.parts.large_values
 
     async def send(self, agent: Any, caller: Caller, request: SendMessageRequest) -> TaskAnswer:
-        """Answer at once: nobody knows when the agent comes back."""
+        """Answer at once, because the agent may stay away for days."""
         self._check(caller, Operation.SEND_MESSAGE)
         waiting = await self._accept(caller, request, "SendMessage")
         entry = await self._first_entry(waiting)

@@ -116,7 +116,7 @@ class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_ms: int
     # Why a dead letter is dead, for operators; empty for a canceled task.
     reason: str = ""
-    # Whether the agent may have the task all the same.
+    # Whether the agent may have the task nevertheless.
     is_unsure: bool = False
     # The dead letter.
     letter: Letter | None = None

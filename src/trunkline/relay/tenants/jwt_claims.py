@@ -138,7 +138,7 @@ def _name(claims: Mapping[str, Any], claim: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise TokenRefused(f"its claim {claim} is no text of up to 160 visible ASCII characters")
+        raise TokenRefused(f"its claim {claim} is not a text of up to 160 visible ASCII characters")
     return value
 
 

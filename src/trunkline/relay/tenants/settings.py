@@ -82,7 +82,7 @@ def _tenant_problems(tenant: TenantSettings, path: Path) -> Iterator[Problem]:
     if not tenant.secrets and not tenant.secrets_by_id and not tenant.has_keys:
         yield Problem(
             path,
-            "nobody has a token of this tenant",
+            "no host and no client has a token of this tenant",
             f'Add secrets = ["${{NAME_OF_VARIABLE}}"], or jwks_url. {_MAKE_ONE}',
         )
     if tenant.jwks_url and tenant.jwks_path:

@@ -1,7 +1,7 @@
 """`WrongTokens`: limits how often a source may try wrong credentials.
 
 Credentials that memory knows always pass, so that a flood from behind a proxy, or from a shared
-address, locks out nobody who is in.
+address, locks out no caller that is in.
 """
 
 import math

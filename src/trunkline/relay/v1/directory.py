@@ -112,7 +112,7 @@ class V1Directory:
     async def _agents(self, tenant: str, scope: Scope, receive: Receive, send: Send) -> None:
         _check_get(scope)
         principal = await self._identify(scope, receive)
-        # Before anything is read, so that nobody can tell a tenant of others from none.
+        # Before anything is read, so that a caller cannot tell a tenant of others from none.
         if not reaches_agents_of(principal, tenant):
             raise PermissionDenied(
                 f"This credential may not call agents of the tenant {tenant}; ask the operator of "

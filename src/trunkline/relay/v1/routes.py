@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from trunkline.engine.access import operations_of
-from trunkline.model.errors import PayloadTooLarge, TrunklineError, WrongHttpMethod
+from trunkline.model.errors import TrunklineError, WrongHttpMethod
 from trunkline.model.principal import Principal
 from trunkline.protocol import rest
 from trunkline.protocol.relay.addresses import Address, address_of
 from trunkline.protocol.relay.v1.calls import read_call
 from trunkline.protocol.relay.v1.frames import RequestPayload
 from trunkline.protocol.versions import Version
-from trunkline.relay.requests import Receive, Scope, Send
+from trunkline.relay.requests import Receive, Scope, Send, whole_body
 from trunkline.relay.rpc_requests import RpcError, RpcRequest, answer
 
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -55,9 +55,9 @@ class V1Routes:
                 raise WrongHttpMethod("POST to this address", allow="POST")
             body: bytes | None = b""
             if await self._may_call(scope, receive, address.agent):
-                body = await self._body(receive)
+                body = await whole_body(receive, max_bytes=self._max_body_bytes)
             else:
-                # `requests` refuses it, and a body that nobody reads takes no memory.
+                # `requests` refuses it, and a body that is not read takes no memory.
                 method = _CANCEL
             if body is None:
                 return
@@ -85,22 +85,6 @@ class V1Routes:
         except TrunklineError:
             return False
         return operations_of(principal, agent) != frozenset()
-
-    async def _body(self, receive: Receive) -> bytes | None:
-        """None if the client leaves."""
-        pieces: list[bytes] = []
-        size, has_more = 0, True
-        while has_more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            pieces.append(message.get("body", b""))
-            size, has_more = size + len(pieces[-1]), message.get("more_body", False)
-            if size > self._max_body_bytes:
-                raise PayloadTooLarge(
-                    f"The request body is larger than {self._max_body_bytes} bytes"
-                )
-        return b"".join(pieces)
 
 
 def _method_of(address: Address) -> str | None:
