@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tools.hub_routes import openapi
 
-from trunkline.hub.api_reference import Field, Operation, Reference, Type, reference
-from trunkline.hub.openapi import Json
+from trunkline.api.openapi import Json
+from trunkline.api.reference import Field, Operation, Reference, Type, reference
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
 PAGE, DOCUMENT = "hub-api.md", "hub-api.json"

@@ -12,10 +12,10 @@ from msgspec import NODEFAULT, UNSET, UnsetType
 from msgspec.structs import FieldInfo, fields
 from tools.hub_routes import routes
 
-from trunkline.hub.api import Route
-from trunkline.hub.api_input import JSON
-from trunkline.hub.api_paths import parameters_of
-from trunkline.hub.openapi import method_name
+from trunkline.api.api import Route
+from trunkline.api.input import JSON
+from trunkline.api.openapi import method_name
+from trunkline.api.paths import parameters_of
 
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "trunkline" / "hub"
 ASYNC, SYNC = "client_calls.py", "client_calls_sync.py"

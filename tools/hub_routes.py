@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from trunkline.api.api import Route
+from trunkline.api.openapi import Json, document
 from trunkline.app.gateway import build
-from trunkline.hub.api import Route
-from trunkline.hub.openapi import Json, document
 from trunkline.settings import Settings, StoreSettings
 from trunkline.settings.hub import HubSettings
 

@@ -10,9 +10,9 @@ from tools.gen_api_docs import DOCS, DOCUMENT, PAGE, encoded, rendered
 from tools.gen_hub_client import FOLDER, modules
 from tools.hub_routes import openapi, routes
 
-from trunkline.hub.api_reference import example_of
+from trunkline.api.openapi import method_name
+from trunkline.api.reference import example_of
 from trunkline.hub.client import HubClient, SyncHub
-from trunkline.hub.openapi import method_name
 
 STALE = "is stale: run tools/gen_hub_client.py and tools/gen_api_docs.py"
 ROUTES = routes()
@@ -66,7 +66,7 @@ def test_every_schema_is_one_of_json_schema_and_takes_its_example(name: str) -> 
 def test_every_member_has_a_text(name: str) -> None:
     members = OPENAPI["components"]["schemas"][name].get("properties", {})
     bare = [member for member, schema in members.items() if "description" not in schema]
-    assert bare == [], "write a text in src/trunkline/hub/api_texts.py"
+    assert bare == [], "write a text in src/trunkline/api/texts.py"
 
 
 def test_every_parameter_has_a_text() -> None:
@@ -77,7 +77,7 @@ def test_every_parameter_has_a_text() -> None:
         for parameter in operation.get("parameters", ())
         if "description" not in parameter
     ]
-    assert bare == [], "write a text in src/trunkline/hub/api_texts.py"
+    assert bare == [], "write a text in src/trunkline/api/texts.py"
 
 
 def test_every_name_is_of_words_with_underscores() -> None:

@@ -12,9 +12,9 @@ from starlette.responses import JSONResponse, Response
 from tests.hub.registry_world import HubWorld, hub_world
 from tests.sockets.peer import serving
 
+from trunkline.api.api import Api, Call, Route
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agents_api import AgentPatch
-from trunkline.hub.api import Api, Call, Route
 from trunkline.hub.client import HubClient, HubRefused, SyncHub, connect_hub, connect_hub_sync
 from trunkline.hub.client_http import HubHttp, path_of
 from trunkline.model.errors import Unavailable

@@ -10,7 +10,7 @@ import pytest
 from tests.bindings.asgi import Answer, Http
 from tests.hub.registry_world import HubWorld, hub_world
 
-from trunkline.hub.api_input import MAX_FORM_BYTES
+from trunkline.api.input import MAX_FORM_BYTES
 
 FORM = "application/x-www-form-urlencoded"
 GRANT = {"grant_type": "client_credentials"}

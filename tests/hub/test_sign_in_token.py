@@ -16,7 +16,7 @@ from tests.hub.sign_in_world import (
     sign_in_gateway,
 )
 
-from trunkline.hub.api_input import MAX_FORM_BYTES
+from trunkline.api.input import MAX_FORM_BYTES
 from trunkline.hub.sign_in_codes import CODE_S
 from trunkline.model.timestamps import format_timestamp
 

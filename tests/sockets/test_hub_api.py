@@ -7,10 +7,10 @@ from functools import partial
 
 import pytest
 from tests.sockets.peer import DEADLINE_S, Peer, Server, passes, serving
-from tests.unit.hub.test_api import identify, routes
+from tests.unit.api.test_api import identify, routes
 
-from trunkline.hub.api import Api, Call, Route
-from trunkline.hub.api_input import MAX_BODY_BYTES
+from trunkline.api.api import Api, Call, Route
+from trunkline.api.input import MAX_BODY_BYTES
 from trunkline.server.asgi import serve_with
 from trunkline.server.http import Handler
 

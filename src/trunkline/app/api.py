@@ -6,10 +6,10 @@ from importlib.util import find_spec
 from msgspec.structs import replace
 from starlette.requests import Request
 
+from trunkline.api.api import PREFIX, Api
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
 from trunkline.app.routing import GatewayRouting
-from trunkline.hub.api import PREFIX, Api
 from trunkline.hub.calls_api import CallsApi
 from trunkline.hub.sessions_api import SessionsApi
 from trunkline.hub.tools_api import MAX_DEPTH, ROOM_BYTES, ToolsApi

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from trunkline.api.api import Route
 from trunkline.app.directory import AgentDirectory
 from trunkline.hub.agent_views import configured_id
-from trunkline.hub.api import Route
 from trunkline.hub.certificate_authenticator import CertificateAuthenticator
 from trunkline.hub.grants_api import GrantsApi
 from trunkline.hub.held_principals import HeldPrincipals

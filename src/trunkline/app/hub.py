@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
+from trunkline.api.about import AboutApi
+from trunkline.api.api import Api
 from trunkline.app.audit import AuditParts
 from trunkline.app.credentials import CredentialParts
 from trunkline.app.directory import AgentDirectory
@@ -16,9 +18,7 @@ from trunkline.app.registry import RegistryParts
 from trunkline.app.relay.at_hub import AGENTS_PATH, RelayedAtHub
 from trunkline.app.runtimes import Runtimes
 from trunkline.app.sign_in import HubSignIn
-from trunkline.hub.about_api import AboutApi
 from trunkline.hub.agent_commands import AgentCommands
-from trunkline.hub.api import Api
 from trunkline.hub.gate import HubGate
 from trunkline.hub.sign_in_token import GRANT
 from trunkline.hub.turn_credentials import TurnCredentials

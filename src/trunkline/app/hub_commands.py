@@ -11,12 +11,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from trunkline.api.acting import ON_THE_MACHINE, Acting, acting
 from trunkline.app import audit_commands
 from trunkline.app.adapters import make_store
 from trunkline.app.hub import Hub
 from trunkline.clock import SystemClock
 from trunkline.hub import user_commands as users
-from trunkline.hub.acting import ON_THE_MACHINE, Acting, acting
 from trunkline.hub.agent_commands import AddAgent, ChangeAgent, ListAgents, NameAgent
 from trunkline.hub.token_commands import ExplainToken, ListTokens, NameToken, RotateToken
 from trunkline.hub.token_requests import NewToken

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from trunkline.api.acting import ON_THE_MACHINE
 from trunkline.app.stored_sessions import Lists, stored_sessions
-from trunkline.hub.acting import ON_THE_MACHINE
 from trunkline.model.errors import OperatorRefused
 from trunkline.model.principal import EVERYTHING, OPERATOR, Principal
 from trunkline.ports.call_views import CallFilter, SessionFilter, SessionName

@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from trunkline.hub.api import Route
+from trunkline.api.api import Route
 from trunkline.hub.first_admin import first_admin_token
 from trunkline.hub.noted import Noted
 from trunkline.hub.passwords import Passwords, check_installed

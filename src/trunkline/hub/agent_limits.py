@@ -1,9 +1,10 @@
 """`AgentLimits`: how much callers may ask of one agent. Settings, records and the API share it."""
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from trunkline.config import doc
 from trunkline.model.errors import InvalidParams
@@ -136,3 +137,15 @@ class LimitsBody(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkno
                 field.name: field.encode_name for field in msgspec.structs.fields(LimitsBody)
             }.get(name, name)
             raise InvalidParams.at(shown or "limits", what) from None
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    """What each limit means, by its name in the API."""
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(LimitsBody)}
+    for field in msgspec.structs.fields(AgentLimits):
+        for part in get_args(field.type)[1:]:
+            if isinstance(part, Meta) and part.description and field.name in names:
+                yield names[field.name], part.description
+
+
+LIMIT_TEXTS: Final = dict(_texts())

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
+from trunkline.api.api import Call, Route
 from trunkline.hub.agent_changes import AgentChanges, NewAgent
+from trunkline.hub.agent_limits import LIMIT_TEXTS
 from trunkline.hub.agent_views import AgentView, AgentViews, configured_id
 from trunkline.hub.agents import (
     AgentRow,
@@ -18,7 +20,6 @@ from trunkline.hub.agents import (
     is_listed,
     may_know,
 )
-from trunkline.hub.api import Call, Route
 from trunkline.hub.registry import Registry
 from trunkline.model.errors import InvalidParams, PermissionDenied, RouteNotFound
 from trunkline.model.handles import folded
@@ -79,6 +80,7 @@ class AgentsApi:
             summary="Create an agent, or restore a deleted one with new values.",
             handle=self._create,
             body=NewAgent,
+            texts=LIMIT_TEXTS,
             result=AgentView,
             status=201,
             errors=(409,),
@@ -108,6 +110,7 @@ class AgentsApi:
             summary="Change members of an agent; those that are absent keep their values.",
             handle=self._change,
             body=AgentPatch,
+            texts=LIMIT_TEXTS,
             result=AgentView,
             errors=(409,),
         )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from trunkline.hub.acting import acting
+from trunkline.api.acting import acting
 from trunkline.hub.audit_rows import INTERRUPTED, OK, Row
 from trunkline.hub.audit_writer import AuditWriter
 from trunkline.hub.redaction import Redaction

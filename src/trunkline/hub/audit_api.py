@@ -5,7 +5,7 @@ from typing import Annotated, Final, Protocol
 
 from msgspec import Meta, Struct
 
-from trunkline.hub.api import Call, Route
+from trunkline.api.api import Call, Route
 from trunkline.hub.inbound import Inbound, InboundReport
 from trunkline.model.errors import PermissionDenied, RouteNotFound
 from trunkline.model.principal import Principal, manages

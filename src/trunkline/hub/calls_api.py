@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from trunkline.hub.api import Call, Route
+from trunkline.api.api import Call, Route
 from trunkline.ports.call_views import (
     CallDetails,
     CallFilter,

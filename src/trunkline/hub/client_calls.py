@@ -5,7 +5,7 @@ Written by tools/gen_hub_client.py from the table of routes; run it after a chan
 
 from typing import Any, Literal
 
-from trunkline.hub.about_api import Index
+from trunkline.api.about import Index
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch, AgentQuery, VersionQuery

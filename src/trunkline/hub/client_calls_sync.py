@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Coroutine
 from typing import Any, Literal, TypeVar
 
-from trunkline.hub.about_api import Index
+from trunkline.api.about import Index
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch

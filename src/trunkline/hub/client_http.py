@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
-from trunkline.hub.api import PREFIX
+from trunkline.api.api import PREFIX
 from trunkline.model.errors import FieldViolation
 from trunkline.ports.clock import Clock
 from trunkline.protocol.client_responses import http_refusal

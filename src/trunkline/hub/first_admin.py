@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from trunkline.hub.acting import ON_THE_MACHINE
+from trunkline.api.acting import ON_THE_MACHINE
 from trunkline.hub.noted import Noted
 from trunkline.hub.token_values import SCOPES
 from trunkline.hub.tokens import Tokens

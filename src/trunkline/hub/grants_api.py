@@ -6,7 +6,7 @@ from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Struct
 
-from trunkline.hub.api import Call, Route
+from trunkline.api.api import Call, Route
 from trunkline.hub.grants import Granted, Grants
 from trunkline.hub.noted import Noted, not_noted
 from trunkline.hub.token_values import OPERATIONS

@@ -16,8 +16,8 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from trunkline.hub.api import Call, Route
-from trunkline.hub.api_input import FORM, JSON, read_form
+from trunkline.api.api import Call, Route
+from trunkline.api.input import FORM, JSON, read_form
 from trunkline.hub.noted import Noted
 from trunkline.hub.token_values import SCOPES, Scope, digest_of, id_of, looks_like_token
 from trunkline.hub.tokens import Tokens

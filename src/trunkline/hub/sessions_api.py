@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from trunkline.hub.api import Call, Route
+from trunkline.api.api import Call, Route
 from trunkline.ports.call_views import (
     ListsSessions,
     SessionFilter,

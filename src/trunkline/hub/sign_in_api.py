@@ -8,10 +8,10 @@ from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from trunkline.api.api import Call, Route
+from trunkline.api.input import FORM, read_form
 from trunkline.engine.attempts import source_of
 from trunkline.hub import sign_in_pages as pages
-from trunkline.hub.api import Call, Route
-from trunkline.hub.api_input import FORM, read_form
 from trunkline.hub.providers.provider import Answer
 from trunkline.hub.sign_in import SignIn, error_for_program
 from trunkline.hub.sign_in_flow import (

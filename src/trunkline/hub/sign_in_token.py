@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 from starlette.requests import Request
 
-from trunkline.hub.api_input import MAX_FORM_BYTES, read_json
+from trunkline.api.input import MAX_FORM_BYTES, read_json
 from trunkline.hub.oauth_token_api import AccessToken, OAuthError
 from trunkline.hub.sign_in import Session, SignIn
 from trunkline.hub.sign_in_api import UserView, source_of_request, view_of

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from trunkline.hub.api import Call, Route
+from trunkline.api.api import Call, Route
 from trunkline.hub.token_changes import IssuedToken, TokenChanges
 from trunkline.hub.token_requests import NewToken, Rotation, TokenView
 from trunkline.hub.token_values import ID

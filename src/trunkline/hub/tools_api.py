@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 from starlette.requests import Request
 
+from trunkline.api.api import Call, Route
+from trunkline.api.input import violation
 from trunkline.engine.agent_calls import CallRefused
-from trunkline.hub.api import Call, Route
-from trunkline.hub.api_input import violation
 from trunkline.model.errors import (
     CallerError,
     Conflict,

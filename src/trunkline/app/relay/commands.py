@@ -11,11 +11,11 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 from msgspec import Struct
 
+from trunkline.api.acting import ON_THE_MACHINE, Acting, acting
 from trunkline.app.adapters import make_store
 from trunkline.app.relay.relaying import Relaying
 from trunkline.app.relay.tenants import TenantParts
 from trunkline.clock import SystemClock, Uuid7Ids
-from trunkline.hub.acting import ON_THE_MACHINE, Acting, acting
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 from trunkline.relay.mailbox.commands import MailCommands, NameAgent, NameLetter

@@ -9,9 +9,9 @@ from msgspec import Meta, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from trunkline.hub.api import Call, Route
-from trunkline.hub.api_errors import ERRORS
-from trunkline.hub.openapi import document, method_name, statuses_of
+from trunkline.api.api import Call, Route
+from trunkline.api.errors import ERRORS
+from trunkline.api.openapi import document, method_name, statuses_of
 from trunkline.model.errors import InvalidParams, TrunklineError, Unauthenticated
 from trunkline.protocol import errors, rest
 from trunkline.protocol.versions import Version

@@ -9,10 +9,10 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from trunkline.hub.api import PREFIX, Call, Route
-from trunkline.hub.api_page import POLICY, page
-from trunkline.hub.api_reference import reference
-from trunkline.hub.openapi import document
+from trunkline.api.api import PREFIX, Call, Route
+from trunkline.api.openapi import document
+from trunkline.api.page import POLICY, page
+from trunkline.api.reference import reference
 from trunkline.protocol import ai_catalog
 from trunkline.version import VERSION
 

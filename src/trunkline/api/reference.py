@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from trunkline.hub.api_input import INTEGERS
-from trunkline.hub.openapi import Json
+from trunkline.api.input import INTEGERS
+from trunkline.api.openapi import Json
 
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 _JSON: Final = "application/json"

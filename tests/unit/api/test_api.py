@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from tests.bindings.asgi import Answer, Asgi, Http
 
-from trunkline.hub.api import Api, Call, Route
-from trunkline.hub.api_input import MAX_BODY_BYTES
+from trunkline.api.api import Api, Call, Route
+from trunkline.api.input import MAX_BODY_BYTES
 from trunkline.model.errors import (
     Conflict,
     GatewayBug,

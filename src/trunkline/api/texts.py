@@ -1,16 +1,11 @@
 """`text_of`: what each member of the HTTP interface means.
 
-A member of one name means the same in every type, so most have one text. Those of limits have the
-texts of the settings.
+A member of one name means the same in every type, so most have one text. Those that belong to one
+feature alone stand beside its routes (`Route.texts`).
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, get_args
-
-from msgspec import Meta, Struct
-from msgspec.structs import fields
-
-from trunkline.hub.agent_limits import AgentLimits, LimitsBody
+from collections.abc import Mapping
+from typing import Final
 
 _MEMBERS: Final[Mapping[str, str]] = {
     "id": "The id, which stays the same for ever.",
@@ -214,25 +209,8 @@ _OF_TYPES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-def text_of(kind: str, member: str) -> str:
-    """The text of a member of the type; empty for one without."""
-    own = _OF_TYPES.get(kind, {}).get(member)
-    return own or _LIMITS.get(member) or _MEMBERS.get(member, "")
-
-
-def _texts(kind: type[Struct], shown: type[Struct]) -> Iterator[tuple[str, str]]:
-    """The texts of the fields of a struct, by the names that the other has for them."""
-    names = {field.name: field.encode_name for field in fields(shown)}
-    for field in fields(kind):
-        for text in _descriptions(field.type):
-            if field.name in names:
-                yield names[field.name], text
-
-
-def _descriptions(kind: Any) -> Iterator[str]:
-    for part in get_args(kind)[1:]:
-        if isinstance(part, Meta) and part.description:
-            yield part.description
-
-
-_LIMITS: Final = dict(_texts(AgentLimits, LimitsBody))
+def text_of(kind: str, member: str, more: Mapping[str, str]) -> str:
+    """The text of a member of the type; empty for one without. `more` has texts by the name of the
+    member, or by `Type.member`."""
+    own = more.get(f"{kind}.{member}") or _OF_TYPES.get(kind, {}).get(member)
+    return own or more.get(member) or _MEMBERS.get(member, "")

@@ -14,10 +14,10 @@ from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from trunkline.hub.acting import Acting, acting
-from trunkline.hub.api_errors import Json
-from trunkline.hub.api_input import JSON, MAX_BODY_BYTES, read_body, read_json, read_query
-from trunkline.hub.api_paths import RouteTable
+from trunkline.api.acting import Acting, acting
+from trunkline.api.errors import Json
+from trunkline.api.input import JSON, MAX_BODY_BYTES, read_body, read_json, read_query
+from trunkline.api.paths import RouteTable
 from trunkline.model.errors import (
     Conflict,
     PermissionDenied,
@@ -76,7 +76,7 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Any]]
 
 class Route(Struct, frozen=True, kw_only=True):
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-    # Below the prefix, such as `/agents/{id}`. `api_paths.PARAMETERS` has the grammar of its
+    # Below the prefix, such as `/agents/{id}`. `paths.PARAMETERS` has the grammar of its
     # parameters.
     path: str
     # The name in the OpenAPI document and, with underscores, of the method of the Python client.
@@ -105,9 +105,12 @@ class Route(Struct, frozen=True, kw_only=True):
     is_public: bool = False
     # The type of those errors that a standard has in a form of its own, such as OAuth.
     error: type[Struct] | None = None
-    # Statuses of errors beside those that every route may answer with, which `hub/openapi.py`
-    # names; `hub/api_errors.py` has their texts.
+    # Statuses of errors beside those that every route may answer with, which `api/openapi.py`
+    # names; `api/errors.py` has their texts.
     errors: tuple[int, ...] = ()
+    # What members of these types mean, by their names or as `Type.member`, where `api/texts.py`
+    # does not say it.
+    texts: Mapping[str, str] = {}
     # A JSON Schema of the body and its name, where `body` says too little; and what reads the body
     # then. Raises TrunklineError.
     body_schema: tuple[str, Json] | None = None

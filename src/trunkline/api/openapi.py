@@ -1,16 +1,16 @@
 """`document`: the OpenAPI 3.1 document of the hub, made of its table of routes."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from trunkline.hub.api import PREFIX, Route
-from trunkline.hub.api_errors import SCHEMAS, TYPES, refusal
-from trunkline.hub.api_input import INTEGERS, JSON
-from trunkline.hub.api_paths import parameter, parameters_of
-from trunkline.hub.api_texts import text_of
+from trunkline.api.api import PREFIX, Route
+from trunkline.api.errors import SCHEMAS, TYPES, refusal
+from trunkline.api.input import INTEGERS, JSON
+from trunkline.api.paths import parameter, parameters_of
+from trunkline.api.texts import text_of
 
 Json: TypeAlias = dict[str, Any]
 
@@ -38,8 +38,9 @@ def document(routes: Iterable[Route], *, cookie: str, bearer_format: str) -> Jso
     for schema in (*schemas, *components.values()):
         _bound_integers(schema)
     components |= dict(route.body_schema for route in table if route.body_schema is not None)
+    texts = {name: text for route in table for name, text in route.texts.items()}
     for name, schema in components.items():
-        _describe(name, schema)
+        _describe(name, schema, texts)
     by_type = list(zip(types, schemas, strict=True))
     paths: dict[str, Json] = {}
     for route in table:
@@ -140,9 +141,9 @@ def _bound_integers(schema: Any) -> None:
                 _bound_integers(inner)
 
 
-def _describe(name: str, schema: Json) -> None:
+def _describe(name: str, schema: Json, more: Mapping[str, str]) -> None:
     for member, inner in schema.get("properties", {}).items():
-        if "description" not in inner and (text := text_of(name, member)):
+        if "description" not in inner and (text := text_of(name, member, more)):
             inner["description"] = text
 
 

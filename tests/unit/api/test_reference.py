@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import pytest
 from msgspec import Meta, Struct
-from tests.unit.hub.test_openapi import Agent, NewAgent, Query, never
+from tests.unit.api.test_openapi import Agent, NewAgent, Query, never
 
-from trunkline.hub.api import Route
-from trunkline.hub.api_page import POLICY, page
-from trunkline.hub.api_reference import Reference, example_of, kind_of, reference
-from trunkline.hub.openapi import document
+from trunkline.api.api import Route
+from trunkline.api.openapi import document
+from trunkline.api.page import POLICY, page
+from trunkline.api.reference import Reference, example_of, kind_of, reference
 
 HOSTILE = '<script>alert("x")</script>'
 

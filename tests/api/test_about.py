@@ -7,7 +7,7 @@ import pytest
 from tests.bindings.asgi import Answer, Http
 from tests.hub.registry_world import HubWorld, hub_world
 
-from trunkline.hub.api_page import POLICY
+from trunkline.api.page import POLICY
 from trunkline.version import VERSION
 
 

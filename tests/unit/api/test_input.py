@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
-from trunkline.hub.api_input import decode, read_query
+from trunkline.api.input import decode, read_query
 from trunkline.model.errors import CallerError, InvalidParams, InvalidRequest, ParseFailed
 
 

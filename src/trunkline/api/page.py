@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Final
 
-from trunkline.hub.api_reference import Field, Operation, Reference, Type
+from trunkline.api.reference import Field, Operation, Reference, Type
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #d8dce3; --soft: #f5f6f8; --text: #1d2330;

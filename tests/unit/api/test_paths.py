@@ -2,7 +2,7 @@
 
 import pytest
 
-from trunkline.hub.api_paths import RouteTable, parameters_of
+from trunkline.api.paths import RouteTable, parameters_of
 
 ROWS = [
     ("GET", "", "index"),

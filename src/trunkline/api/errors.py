@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from trunkline.hub.api_input import JSON
+from trunkline.api.input import JSON
 
 Json: TypeAlias = dict[str, Any]
 
