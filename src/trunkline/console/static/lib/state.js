@@ -1,0 +1,85 @@
+// `Value`: a value that views follow. There is one for each fact that several views share.
+import { useEffect, useState } from "./html.js";
+
+export class Value {
+  #current;
+  #followers = new Set();
+
+  constructor(first) {
+    this.#current = first;
+  }
+
+  get() {
+    return this.#current;
+  }
+
+  set(next) {
+    if (Object.is(next, this.#current)) return;
+    this.#current = next;
+    for (const follower of [...this.#followers]) follower(next);
+  }
+
+  update(change) {
+    this.set(change(this.#current));
+  }
+
+  follow(follower) {
+    this.#followers.add(follower);
+    return () => this.#followers.delete(follower);
+  }
+}
+
+export function useValue(value) {
+  const [shown, show] = useState(value.get());
+  useEffect(() => {
+    show(() => value.get());
+    return value.follow((next) => show(() => next));
+  }, [value]);
+  return shown;
+}
+
+// Something that is loaded: `{ data, error, isLoading, again }`. `load` gets an AbortSignal and is
+// called again when one of `inputs` changes. Data that was there stays while newer data comes.
+export function useLoaded(load, inputs) {
+  const [state, setState] = useState({ data: null, error: null, isLoading: true });
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    const controller = new AbortController();
+    setState((before) => ({ ...before, isLoading: true }));
+    load(controller.signal).then(
+      (data) => {
+        if (!controller.signal.aborted) setState({ data, error: null, isLoading: false });
+      },
+      (error) => {
+        if (!controller.signal.aborted)
+          setState((before) => ({ data: before.data, error, isLoading: false }));
+      },
+    );
+    return () => controller.abort();
+  }, [...inputs, round]);
+  return { ...state, again: () => setRound((n) => n + 1) };
+}
+
+// A small thing that this browser remembers. Storage may be full or forbidden: then it is
+// remembered until the page closes.
+const unstored = new Map();
+
+export function remembered(name, fallback) {
+  try {
+    const text = localStorage.getItem(`trunkline.${name}`);
+    if (text !== null) return JSON.parse(text);
+  } catch {
+    // Not readable: fall through to what this page holds.
+  }
+  return unstored.has(name) ? unstored.get(name) : fallback;
+}
+
+export function remember(name, value) {
+  unstored.set(name, value);
+  try {
+    if (value === undefined) localStorage.removeItem(`trunkline.${name}`);
+    else localStorage.setItem(`trunkline.${name}`, JSON.stringify(value));
+  } catch {
+    // Kept in `unstored`.
+  }
+}
