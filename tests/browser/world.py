@@ -72,6 +72,6 @@ async def worker(turn):
     yield call.result({"found": 2})
     yield turn.artifact(name="numbers", data={"answer": 42, "list": [1, 2, 3]})
     yield turn.artifact(name="dot", raw=PIXEL, media_type="image/png", filename="dot.png")
-    yield turn.artifact(name="notes", raw=b"a,b\\n1,2\\n", media_type="text/csv", filename="notes.csv")
+    yield turn.artifact(name="n", raw=b"a,b\\n1,2\\n", media_type="text/csv", filename="notes.csv")
     yield f"I got {len(turn.files)} files."
 '''
