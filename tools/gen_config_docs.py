@@ -28,6 +28,7 @@ from trunkline.settings.agents import AgentSettings
 from trunkline.settings.auth import ApiKey, AuthSettings
 from trunkline.settings.backends import BackendSettings
 from trunkline.settings.cluster import ClusterSettings
+from trunkline.settings.console import ConsoleSettings
 from trunkline.settings.decode import (
     allows_none,
     bare_type,
@@ -100,6 +101,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ('[hub.client_certificates.principals."sha256:…"]', CertificateHolder),
     ("[hub.sign_in]", SignInSettings),
     ("[hub.audit]", HubAuditSettings),
+    ("[console]", ConsoleSettings),
     ("[network]", NetworkSettings),
 )
 

@@ -177,7 +177,7 @@ class Api:
             if route.authorize is not None:
                 authorized = await route.authorize(request)
             elif route.takes_credential:
-                principal = await self._identify(request)
+                principal = await self._identified(request, route)
             if principal is None and authorized is None and not route.is_public:
                 raise Unauthenticated(
                     "This address needs a credential: send it as 'Authorization: Bearer TOKEN'"
@@ -202,6 +202,15 @@ class Api:
         if route.result is None:
             return Response(status_code=route.success, headers=_GUARDED)
         return Response(msgspec.json.encode(result), route.status, _GUARDED, media_type=JSON)
+
+    async def _identified(self, request: Request, route: Route) -> Principal | None:
+        """Raises Unauthenticated, PermissionDenied or Unavailable."""
+        try:
+            return await self._identify(request)
+        except Unauthenticated as error:
+            if route.is_public and not error.has_credential:
+                return None
+            raise
 
     def _find(self, request: Request) -> tuple[Route, Mapping[str, str]]:
         """Raises RouteNotFound or WrongHttpMethod."""

@@ -7,9 +7,13 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from trunkline.api.api import PREFIX, Api
+from trunkline.app.console import GatewayConsole, is_console
+from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
 from trunkline.app.routing import GatewayRouting
+from trunkline.hub.agent_views import AgentViews
+from trunkline.hub.agents_api import ConfiguredAgentsApi
 from trunkline.hub.calls_api import CallsApi
 from trunkline.hub.sessions_api import SessionsApi
 from trunkline.hub.tools_api import MAX_DEPTH, ROOM_BYTES, ToolsApi
@@ -27,7 +31,14 @@ _MCP_PATH = f"{_TOOLS_PATH}/mcp"
 
 class GatewayApi:
     def __init__(
-        self, front: Front, routing: GatewayRouting, hub: Hub | None, *, local_url: str
+        self,
+        front: Front,
+        routing: GatewayRouting,
+        hub: Hub | None,
+        console: GatewayConsole | None,
+        directory: AgentDirectory,
+        *,
+        local_url: str,
     ) -> None:
         """`local_url` is where programs on this machine reach the gateway; empty where nothing
         listens."""
@@ -40,6 +51,11 @@ class GatewayApi:
         api.add(*ToolsApi(tokens, definitions, max_body_bytes=self._max_body_bytes).routes())
         api.add(*CallsApi(routing.routing.call_list).routes())
         api.add(*SessionsApi(routing.routing.session_list).routes())
+        if hub is None:
+            views = AgentViews(registry=None, directory=directory)
+            api.add(*ConfiguredAgentsApi(directory, views).routes())
+        if console is not None:
+            api.add(*console.routes(known=[route.name for route in api.routes]))
         front.application.mount(PREFIX, partial(serve_with, api))
         # The package is an extra.
         if find_spec("mcp") is not None:
@@ -63,6 +79,9 @@ class GatewayApi:
 
     async def _identify(self, request: Request) -> Principal:
         """The callers of a gateway without a hub are those of its pages. None of them manages
-        it: a key that may call every agent must not see what other callers have said."""
+        it but the operator who opened the page on its machine: a key that may call every agent must
+        not see what other callers have said."""
         principal = await self._front.identify(AsgiRequest.of(request.scope, request.receive))
-        return replace(principal, roles=()) if principal.roles else principal
+        if principal.roles and not is_console(principal):
+            return replace(principal, roles=())
+        return principal

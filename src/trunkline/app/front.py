@@ -62,10 +62,13 @@ class Front:
         more_figures: Callable[[], Iterable[Figure | Labelled | Timed]] = tuple,
         more_problems: Callable[[], Sequence[str]] = tuple,
         notes: Callable[[], Sequence[str]] = tuple,
+        page_sessions: Authenticator | None = None,
     ) -> None:
         """`on_turned_away` learns of requests to agents that were refused for their credential.
         `more_figures` are those of features, for `/metrics`, and `more_problems` their reasons to
-        get no traffic, for `/readyz`, which has the `notes` while there are none."""
+        get no traffic, for `/readyz`, which has the `notes` while there are none. `page_sessions`
+        finds the sessions of the page."""
+        self._page_sessions = page_sessions
         self._more_figures = more_figures
         self._more_problems = more_problems
         self._notes = notes
@@ -125,6 +128,15 @@ class Front:
         for call in self._on_apply:
             call()
 
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._settings
+
+    def problems(self) -> list[str]:
+        """The reasons for which the gateway should get no traffic now."""
+        return [*self._runtimes.problems(), *self._more_problems()]
+
     def on_apply(self, call: Callable[[], None]) -> None:
         """Have it called when other settings are in force, with other keys maybe."""
         self._on_apply.append(call)
@@ -154,7 +166,7 @@ class Front:
             ),
             pages=build_pages(
                 notes=self._notes,
-                problems=lambda: [*self._runtimes.problems(), *self._more_problems()],
+                problems=self.problems,
                 metrics=self._metrics,
                 access=self._access_to_pages(settings),
                 version=VERSION,
@@ -196,6 +208,7 @@ class Front:
             allows_proxied=is_for_all,
             hosts=settings.public_hosts() if is_for_all else (),
             page_hosts=settings.public_hosts(),
+            page_sessions=self._page_sessions,
             certificate_proxies=_certificate_proxies(settings),
         )
 
@@ -217,6 +230,7 @@ class Front:
             more=self._authenticators,
             allows_anonymous=settings.allows_anonymous() and not settings.is_exposed(),
             page_hosts=settings.public_hosts(),
+            page_sessions=self._page_sessions,
             certificate_proxies=_certificate_proxies(settings),
         )
 

@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from trunkline.app.adapters import load_agents
 from trunkline.app.api import GatewayApi
 from trunkline.app.card_signer import card_signer
+from trunkline.app.console import GatewayConsole
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.endpoints import Endpoints
 from trunkline.app.front import Front
@@ -46,6 +47,8 @@ class Gateway(Struct, frozen=True, kw_only=True):
     routing: GatewayRouting
     hub: Hub | None
     relaying: Relaying
+    # None for a gateway without a page.
+    console: GatewayConsole | None = None
 
     async def open(self) -> None:
         """Raises StoreError; nothing is open then."""
@@ -142,6 +145,16 @@ def build(
         settings, clock=clock, on_audit=log_event if hub is None else hub.audit.agent_call
     )
     due_kinds = [] if hub is None else [*hub.due_kinds()]
+    console = None
+    if settings.console.enabled:
+        console = GatewayConsole(
+            settings,
+            main=lambda: runtimes,
+            clock=clock,
+            base_url=base_url,
+            local_url=local_url,
+        )
+        due_kinds += console.due_kinds()
     runtimes = Runtimes(
         main=settings.store,
         server=server,
@@ -179,6 +192,7 @@ def build(
         more_figures=lambda: [*routing.routing.counts.figures(), *relaying.figures()],
         more_problems=relaying.problems,
         notes=relaying.notes,
+        page_sessions=None if console is None else console.authenticator,
     )
     if settings.needs_main_store or routing.may_have_calls(settings):
         # These need the main store, also if no agent of the configuration has its tasks there.
@@ -207,8 +221,10 @@ def build(
             directory.prepare(handle, code.get(handle))
     if hub is not None:
         hub.connect(front, directory, on_deleted=routing.forget_agent, relayed=relaying.at_hub)
+    if console is not None:
+        console.connect(front)
     gateway = Gateway(
-        api=GatewayApi(front, routing, hub, local_url=local_url),
+        api=GatewayApi(front, routing, hub, console, directory, local_url=local_url),
         front=front,
         runtimes=runtimes,
         directory=directory,
@@ -216,6 +232,7 @@ def build(
         routing=routing,
         hub=hub,
         relaying=relaying,
+        console=console,
     )
     return gateway
 

@@ -22,7 +22,8 @@ from trunkline.app.reload import Load, Reload
 from trunkline.background import BackgroundTasks
 from trunkline.clock import SystemClock
 from trunkline.config.secret import secrets_in
-from trunkline.model.errors import TrunklineError
+from trunkline.console.codes import FIRST_CODE_S
+from trunkline.model.errors import OperatorRefused, TrunklineError
 from trunkline.protocol.relay.addresses import path_of
 from trunkline.protocol.versions import Version
 from trunkline.relay.hosts.host import HostStatus
@@ -86,6 +87,8 @@ class ServeInfo(Struct, frozen=True, kw_only=True):
     # The tenants of the relay, and the tokens of the first one, at the one start that makes it.
     tenants: tuple[str, ...] = ()
     first_tenant: FirstTenant | None = None
+    # Opens the page once; empty where the page cannot be opened so.
+    page_url: str = ""
 
     def __repr__(self) -> str:
         return f"ServeInfo(url={self.url!r})"
@@ -167,7 +170,12 @@ async def _serve(
 
                 def started() -> None:
                     info = _info(gateway, base_url, local_url)
-                    on_ready(replace(info, admin_token=admin_token, first_tenant=first))
+                    page_url = "" if gateway.console is None else gateway.console.url(FIRST_CODE_S)
+                    on_ready(
+                        replace(
+                            info, admin_token=admin_token, first_tenant=first, page_url=page_url
+                        )
+                    )
                     if early_hangup.is_set():
                         hang_up()
 
@@ -190,6 +198,7 @@ async def _serve(
 
                 reload = Reload(gateway, load, local_url=own_url, on_apply=apply)
                 commands.add("reload", lambda _: reload())
+                commands.add("open", partial(_open_page, gateway))
                 routing_commands.add_to(commands, gateway.routing.routing)
                 relay_commands.add_to(commands, gateway.relaying)
                 if gateway.hub is not None:
@@ -224,6 +233,19 @@ async def _reload(reload: Reload) -> None:
     # The log has the error, because a signal has no answer.
     with suppress(TrunklineError):
         await reload()
+
+
+async def _open_page(gateway: Gateway, _: dict[str, Any]) -> dict[str, str]:
+    """A URL that opens the page once. Raises OperatorRefused."""
+    if gateway.console is None:
+        raise OperatorRefused("this gateway has no page: console.enabled is false.")
+    url = gateway.console.url()
+    if not url:
+        raise OperatorRefused(
+            "this gateway does not listen on a loopback address of this machine, where alone a "
+            "code counts. Sign in at its own address."
+        )
+    return {"url": url}
 
 
 async def _tell_node(itself: NodeInfo, _: dict[str, Any]) -> NodeInfo:

@@ -197,10 +197,9 @@ def screen(
         return f"\x1b[1m{name:<9}\x1b[0m" if coloured else f"{name:<9}"
 
     rows = [("Gateway", started.url)]
-    if started.local_url != started.url:
-        rows.append(("Local", started.local_url))
-    if started.card_url:
-        rows.append(("Card", started.card_url))
+    local_url = "" if started.local_url == started.url else started.local_url
+    further = (("Local", local_url), ("Page", started.page_url), ("Card", started.card_url))
+    rows += [row for row in further if row[1]]
     shown = started.agents[:_MAX_SHOWN]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for i, row in enumerate(shown):

@@ -63,7 +63,8 @@ def configured_id(handle: str) -> str:
 
 
 class AgentViews(Struct, frozen=True, kw_only=True):
-    registry: Registry
+    # None at a gateway without a hub, which has agents of the configuration alone.
+    registry: Registry | None
     # None where no gateway runs.
     directory: Directory | None
     figures: Figures | None = None
@@ -101,7 +102,7 @@ class AgentViews(Struct, frozen=True, kw_only=True):
                 "profile": row.profile,
                 "backend": row.shown_backend,
                 "settings": row.shown_settings,
-                "problem": self.registry.problem(row),
+                "problem": "" if self.registry is None else self.registry.problem(row),
                 "created_at": format_timestamp(row.created_ms),
                 "updated_at": format_timestamp(row.updated_ms),
                 "updated_by": row.updated_by,
@@ -140,7 +141,9 @@ class AgentViews(Struct, frozen=True, kw_only=True):
             "last_query_at": None if last_ms is None else format_timestamp(last_ms),
         }
 
-    async def of_configured(self, listed: Sequence[Listing]) -> list[AgentView]:
+    async def of_configured(
+        self, listed: Sequence[Listing], caller: Principal | None
+    ) -> list[AgentView]:
         """Agents of the configuration. Everyone may read their cards."""
         figures = await self._figures([each.handle for each in listed])
         online: Sequence[bool] = [False] * len(listed)

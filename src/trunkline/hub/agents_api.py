@@ -3,12 +3,12 @@
 import heapq
 from base64 import b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
-from trunkline.api.api import Call, Route
+from trunkline.api.api import Call, Handler, Route
 from trunkline.hub.agent_changes import AgentChanges, NewAgent
 from trunkline.hub.agent_limits import LIMIT_TEXTS
 from trunkline.hub.agent_views import AgentView, AgentViews, configured_id
@@ -24,7 +24,7 @@ from trunkline.hub.registry import Registry
 from trunkline.model.errors import InvalidParams, PermissionDenied, RouteNotFound
 from trunkline.model.handles import folded
 from trunkline.model.principal import Principal, manages
-from trunkline.ports.directory import Listing
+from trunkline.ports.directory import Directory, Listing
 
 MAX_PAGE: Final = 200
 _MAX_SEARCH_CHARS: Final = 200
@@ -56,6 +56,90 @@ class VersionQuery(Struct, frozen=True, kw_only=True, rename="camel"):
     version: Annotated[int, Meta(ge=0)] = 0
 
 
+def reading_routes(
+    *, list_agents: Handler, get: Handler, get_by_handle: Handler
+) -> Iterator[Route]:
+    """The routes that read agents, which every gateway has."""
+    yield Route(
+        method="GET",
+        path="/agents",
+        name="list_agents",
+        summary="List the agents that the caller may see, in the order of their handles.",
+        handle=list_agents,
+        query=AgentQuery,
+        result=AgentPage,
+        is_public=True,
+    )
+    yield Route(
+        method="GET",
+        path="/agents/by-handle/{owner}/{slug}",
+        name="get_agent_by_handle",
+        summary="Get an agent by its handle, whatever the case of its letters.",
+        handle=get_by_handle,
+        result=AgentView,
+        is_public=True,
+    )
+    yield Route(
+        method="GET",
+        path="/agents/{id}",
+        name="get_agent",
+        summary="Get an agent.",
+        handle=get,
+        result=AgentView,
+        is_public=True,
+    )
+
+
+class ConfiguredAgentsApi:
+    """The routes of agents at a gateway without a hub."""
+
+    def __init__(self, directory: Directory, views: AgentViews) -> None:
+        self._directory = directory
+        self._views = views
+
+    def routes(self) -> Iterator[Route]:
+        yield from reading_routes(
+            list_agents=self._list, get=self._get, get_by_handle=self._get_by_handle
+        )
+
+    async def _list(self, call: Call) -> AgentPage:
+        query: AgentQuery = call.query
+        after = _key_of_token(query.page_token)
+        found = [each for each in wanted(self._directory.list(), query) if each[0] > after]
+        page = heapq.nsmallest(query.page_size + 1, found, key=_first)
+        token = ""
+        if len(page) > query.page_size:
+            page.pop()
+            token = _token_of_key(page[-1][0])
+        items = await self._views.of_configured([each for _, each in page], call.principal)
+        return AgentPage(items=items, next_page_token=token)
+
+    async def _get(self, call: Call) -> AgentView:
+        return await self._one(call, lambda handle: configured_id(handle) == call.path["id"])
+
+    async def _get_by_handle(self, call: Call) -> AgentView:
+        wanted = folded(f"{call.path['owner']}/{call.path['slug']}")
+        return await self._one(call, lambda handle: folded(handle) == wanted)
+
+    async def _one(self, call: Call, is_wanted: Callable[[str], bool]) -> AgentView:
+        for listed in self._directory.list():
+            if is_wanted(listed.handle):
+                return (await self._views.of_configured([listed], call.principal))[0]
+        raise _unknown()
+
+
+def wanted(listed: Iterable[Listing], query: AgentQuery) -> list[tuple[str, Listing]]:
+    """The agents of the configuration that a query asks for, by the keys of their order."""
+    if query.mine or query.status not in (None, "published"):
+        return []
+    return [
+        (folded(each.handle), each)
+        for each in listed
+        if (not query.owner or each.handle.partition("/")[0].lower() == query.owner.lower())
+        and _occurs(query.q, f"{each.handle} {each.card.name} {each.card.description}")
+    ]
+
+
 class AgentsApi:
     def __init__(self, registry: Registry, changes: AgentChanges, views: AgentViews) -> None:
         self._registry = registry
@@ -63,15 +147,8 @@ class AgentsApi:
         self._views = views
 
     def routes(self) -> Iterator[Route]:
-        yield Route(
-            method="GET",
-            path="/agents",
-            name="list_agents",
-            summary="List the agents that the caller may see, in the order of their handles.",
-            handle=self._list,
-            query=AgentQuery,
-            result=AgentPage,
-            is_public=True,
+        yield from reading_routes(
+            list_agents=self._list, get=self._get, get_by_handle=self._get_by_handle
         )
         yield Route(
             method="POST",
@@ -84,24 +161,6 @@ class AgentsApi:
             result=AgentView,
             status=201,
             errors=(409,),
-        )
-        yield Route(
-            method="GET",
-            path="/agents/by-handle/{owner}/{slug}",
-            name="get_agent_by_handle",
-            summary="Get an agent by its handle, whatever the case of its letters.",
-            handle=self._get_by_handle,
-            result=AgentView,
-            is_public=True,
-        )
-        yield Route(
-            method="GET",
-            path="/agents/{id}",
-            name="get_agent",
-            summary="Get an agent.",
-            handle=self._get,
-            result=AgentView,
-            is_public=True,
         )
         yield Route(
             method="PATCH",
@@ -131,32 +190,22 @@ class AgentsApi:
         rows = await self._registry.first(
             query.page_size + 1, lambda row: _is_wanted(row, query, call.principal), after=after
         )
-        others = [each for each in self._configured(query) if each[0] > after]
-        page = heapq.nsmallest(
-            query.page_size + 1, [*((row.key, row) for row in rows), *others], key=_first
-        )
+        others = [each for each in wanted(self._registry.listed(), query) if each[0] > after]
+        found: list[tuple[str, AgentRow | Listing]] = [(row.key, row) for row in rows]
+        found += others
+        page = heapq.nsmallest(query.page_size + 1, found, key=_first)
         token = ""
         if len(page) > query.page_size:
             page.pop()
             token = _token_of_key(page[-1][0])
         return AgentPage(items=await self._shown(page, call.principal), next_page_token=token)
 
-    def _configured(self, query: AgentQuery) -> list[tuple[str, AgentRow | Listing]]:
-        if query.mine or query.status not in (None, "published"):
-            return []
-        return [
-            (folded(listed.handle), listed)
-            for listed in self._registry.listed()
-            if (not query.owner or listed.handle.partition("/")[0].lower() == query.owner.lower())
-            and _occurs(query.q, f"{listed.handle} {listed.card.name} {listed.card.description}")
-        ]
-
     async def _shown(
         self, page: list[tuple[str, AgentRow | Listing]], caller: Principal | None
     ) -> list[AgentView]:
         rows = [each for _, each in page if isinstance(each, AgentRow)]
         others = [each for _, each in page if isinstance(each, Listing)]
-        views = await self._views.of(rows, caller) + await self._views.of_configured(others)
+        views = await self._views.of(rows, caller) + await self._views.of_configured(others, caller)
         return sorted(views, key=lambda view: folded(view.handle))
 
     async def _get(self, call: Call) -> AgentView:
@@ -165,13 +214,13 @@ class AgentsApi:
         row = self._registry.find(agent_id)
         if row is not None:
             return await self._one(row, call.principal)
-        return await self._one_configured(lambda handle: configured_id(handle) == agent_id)
+        return await self._one_configured(call, lambda handle: configured_id(handle) == agent_id)
 
     async def _get_by_handle(self, call: Call) -> AgentView:
         await self._registry.current()
         handle = f"{call.path['owner']}/{call.path['slug']}"
         if configured := self._registry.configured(handle):
-            return await self._one_configured(lambda each: each == configured)
+            return await self._one_configured(call, lambda each: each == configured)
         row = self._registry.at(handle)
         if row is None:
             raise _unknown()
@@ -182,10 +231,10 @@ class AgentsApi:
             raise _unknown()
         return (await self._views.of([row], caller))[0]
 
-    async def _one_configured(self, is_wanted: Callable[[str], bool]) -> AgentView:
+    async def _one_configured(self, call: Call, is_wanted: Callable[[str], bool]) -> AgentView:
         for listed in self._registry.listed():
             if is_wanted(listed.handle):
-                return (await self._views.of_configured([listed]))[0]
+                return (await self._views.of_configured([listed], call.principal))[0]
         raise _unknown()
 
     async def _create(self, call: Call) -> AgentView:

@@ -6,6 +6,8 @@ Written by tools/gen_hub_client.py from the table of routes; run it after a chan
 from typing import Any, Literal
 
 from trunkline.api.about import Index
+from trunkline.api.gateway_view import GatewayView
+from trunkline.api.me import KeyBody, Me
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch, AgentQuery, VersionQuery
@@ -23,7 +25,7 @@ from trunkline.hub.sessions_api import (
     Transcript,
     TranscriptQuery,
 )
-from trunkline.hub.sign_in_api import Me, StartQuery
+from trunkline.hub.sign_in_api import StartQuery
 from trunkline.hub.token_changes import IssuedToken
 from trunkline.hub.token_requests import NewToken, Rotation
 from trunkline.hub.tokens_api import TokenPage, TokenQuery
@@ -123,6 +125,13 @@ class HubCalls:
             query=NamedSession(agent=agent, principal=principal, tenant=tenant),
         )
 
+    async def exchange_key(self, body: KeyBody) -> None:
+        """Exchange an API key of the configuration for a session of the page. The session is
+        in a cookie, which counts only together with the header `Trunkline-Page: 1`. It
+        stands for the key, and ends with it.
+        """
+        await self._http.nothing("POST", "/auth/key", body=body)
+
     async def get_access_token(self, body: OAuthForm) -> AccessToken:
         """Exchange a credential for a token (RFC 6749). With `grant_type=client_credentials`
         the client id is the id of a key, and the client secret the key; they may come as
@@ -143,6 +152,10 @@ class HubCalls:
     async def get_call(self, id: str) -> CallDetails:
         """Get a call by its correlation id, with its outcome."""
         return await self._http.value(CallDetails, "GET", path_of("/calls/{id}", id=id))
+
+    async def get_gateway(self) -> GatewayView:
+        """Show what the gateway is, and to operators how it is."""
+        return await self._http.value(GatewayView, "GET", "/gateway")
 
     async def get_inbound(self, id: str, *, days: int = 7) -> InboundReport:
         """Report who has called an agent in the last days, and how that ended."""

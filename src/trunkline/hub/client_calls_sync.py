@@ -8,6 +8,8 @@ from collections.abc import Coroutine
 from typing import Any, Literal, TypeVar
 
 from trunkline.api.about import Index
+from trunkline.api.gateway_view import GatewayView
+from trunkline.api.me import KeyBody, Me
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch
@@ -17,7 +19,6 @@ from trunkline.hub.grants_api import GrantPage, GrantView, NewGrant
 from trunkline.hub.inbound import InboundReport
 from trunkline.hub.oauth_token_api import AccessToken, OAuthForm
 from trunkline.hub.sessions_api import EndedSession, SessionPage, Transcript
-from trunkline.hub.sign_in_api import Me
 from trunkline.hub.token_changes import IssuedToken
 from trunkline.hub.token_requests import NewToken, Rotation
 from trunkline.hub.tokens_api import TokenPage
@@ -115,6 +116,13 @@ class SyncHubCalls:
             self._calls.end_session(key, agent=agent, principal=principal, tenant=tenant)
         )
 
+    def exchange_key(self, body: KeyBody) -> None:
+        """Exchange an API key of the configuration for a session of the page. The session is
+        in a cookie, which counts only together with the header `Trunkline-Page: 1`. It
+        stands for the key, and ends with it.
+        """
+        self._run(self._calls.exchange_key(body))
+
     def get_access_token(self, body: OAuthForm) -> AccessToken:
         """Exchange a credential for a token (RFC 6749). With `grant_type=client_credentials`
         the client id is the id of a key, and the client secret the key; they may come as
@@ -133,6 +141,10 @@ class SyncHubCalls:
     def get_call(self, id: str) -> CallDetails:
         """Get a call by its correlation id, with its outcome."""
         return self._run(self._calls.get_call(id))
+
+    def get_gateway(self) -> GatewayView:
+        """Show what the gateway is, and to operators how it is."""
+        return self._run(self._calls.get_gateway())
 
     def get_inbound(self, id: str, *, days: int = 7) -> InboundReport:
         """Report who has called an agent in the last days, and how that ended."""

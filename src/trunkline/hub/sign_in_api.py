@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from trunkline.api.api import Call, Route
 from trunkline.api.input import FORM, read_form
+from trunkline.api.me import Me, UserView
 from trunkline.engine.attempts import source_of
 from trunkline.hub import sign_in_pages as pages
 from trunkline.hub.providers.provider import Answer
@@ -64,26 +65,6 @@ class PasswordForm(Struct, frozen=True, kw_only=True):
     csrf: str = ""
     login: str = ""
     password: str = ""
-
-
-class UserView(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A person who is signed in."""
-
-    login: str
-    display_name: str
-    roles: tuple[str, ...]
-
-
-class Me(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The caller."""
-
-    # The id that tasks, grants and the audit name.
-    principal: str
-    roles: tuple[str, ...]
-    # None for a caller that is no person.
-    user: UserView | None = None
-    # The id of the credential.
-    token: str = ""
 
 
 class Cookies(Struct, frozen=True, kw_only=True):

@@ -11,9 +11,10 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from trunkline.api.input import MAX_FORM_BYTES, read_json
+from trunkline.api.me import UserView
 from trunkline.hub.oauth_token_api import AccessToken, OAuthError
 from trunkline.hub.sign_in import Session, SignIn
-from trunkline.hub.sign_in_api import UserView, source_of_request, view_of
+from trunkline.hub.sign_in_api import source_of_request, view_of
 from trunkline.hub.sign_in_codes import CodeRefused
 from trunkline.hub.token_values import SCOPES
 from trunkline.model.errors import PermissionDenied

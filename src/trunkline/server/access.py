@@ -10,10 +10,16 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from typing import Final
 
 from trunkline.engine.access import is_unrestricted
-from trunkline.model.errors import PermissionDenied, Unauthenticated, Unavailable
+from trunkline.model.errors import (
+    CallerError,
+    PermissionDenied,
+    Unauthenticated,
+    Unavailable,
+)
 from trunkline.model.principal import ANONYMOUS, Principal
 from trunkline.ports.authenticator import Authenticator, Headers
 from trunkline.server.api_keys import WAYS, ApiKeys, bearer_token
+from trunkline.server.asgi import is_local_address
 from trunkline.server.http import Header, Request, hostname_of
 
 _log = logging.getLogger("trunkline.server")
@@ -36,6 +42,9 @@ def challenge(error: Unauthenticated | PermissionDenied) -> Header:
 IDENTIFY_S: Final = 10.0
 MAX_WAITING: Final = 256
 RETRY_AFTER_S: Final = 5
+
+# The page sends it with every request, and the cookie of its session counts only with it.
+PAGE_HEADER: Final = b"trunkline-page"
 
 # Nearly every caller uses one of these; other hosts are parsed.
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -70,6 +79,7 @@ class Access:
         hosts: Collection[str] = (),
         page_hosts: Collection[str] = (),
         certificate_proxies: Sequence[IPv4Network | IPv6Network] | None = None,
+        page_sessions: Authenticator | None = None,
         identify_s: float = IDENTIFY_S,
         needed: str = "This gateway needs an API key",
     ) -> None:
@@ -77,7 +87,9 @@ class Access:
         loopback by which anonymous callers may call the gateway. `page_hosts` are names of the
         gateway whose pages may use a cookie, also where a proxy states another Host.
         `certificate_proxies` may state the client certificates that they verified; None where such
-        certificates do not count. `needed` says what callers without a credential lack."""
+        certificates do not count. `page_sessions` finds the sessions of the page, which only
+        requests with the header `Trunkline-Page` have. `needed` says what callers without a
+        credential lack."""
         self._needed = needed
         self._identify_s = identify_s
         self._certificate_proxies = certificate_proxies
@@ -87,6 +99,7 @@ class Access:
         self._allows_proxied = allows_proxied
         self._hosts = hosts
         self._page_hosts = page_hosts
+        self._page_sessions = page_sessions
         # How many requests wait for each authenticator.
         self._waiting = [0] * len(self._more)
         # The principal of a request, if memory holds it. Keys alone are asked without a call in
@@ -153,14 +166,41 @@ class Access:
         if self._certificate_proxies is not None and not _CERTIFICATES.isdisjoint(headers):
             self._check_proxy(request)
         principal = await self.identify_key(headers)
+        if principal is not None:
+            return principal
+        ended: Unauthenticated | None = None
+        if self._page_sessions is not None and PAGE_HEADER in headers and b"cookie" in headers:
+            try:
+                principal = await self._identify_page(self._page_sessions, request)
+            except Unauthenticated as error:
+                # A session of a person may count.
+                ended = error
         if principal is None and self._more:
             principal = self._known(headers) or await self._ask(headers)
             if principal is None:
+                if ended is not None:
+                    raise ended
                 return None
             # A browser sends cookies by itself, whichever page makes it send a request.
             check_origin(request, self._page_hosts)
             if b"cookie" in headers:
                 _check_states_page(request)
+        if principal is None and ended is not None:
+            raise ended
+        return principal
+
+    async def _identify_page(self, sessions: Authenticator, request: Request) -> Principal | None:
+        try:
+            async with asyncio.timeout(self._identify_s):
+                principal = await sessions.identify(request.headers)
+        except CallerError:
+            raise
+        except Exception as error:  # noqa: BLE001 - logged; the client learns nothing of it
+            _log_failure(sessions, error)
+            raise _cannot_check() from None
+        if principal is not None:
+            check_origin(request, self._page_hosts)
+            _check_states_page(request)
         return principal
 
     async def identify_key(self, headers: Headers) -> Principal | None:
@@ -241,6 +281,23 @@ class Access:
         elif "apiKey" not in self._keys.schemes or b"x-api-key" not in headers:
             return _invalid(f"This gateway takes an API key only as {self._how}")
         return _invalid("The API key is not known here; check it or ask for a new one")
+
+
+def is_loopback(host: bytes) -> bool:
+    """Whether a `Host` header names a loopback address."""
+    return _is_loopback(host)
+
+
+def is_direct(request: Request) -> bool:
+    """Whether a request came from this machine, through no proxy, to a loopback address."""
+    headers = request.headers
+    return (
+        request.is_local
+        and is_local_address(request.peer)
+        and b"\n".join(headers).find(b"x-forwarded-") < 0
+        and _PROXY_HEADERS.isdisjoint(headers)
+        and _is_loopback(headers.get(b"host", b""))
+    )
 
 
 class KnownCaller(Access):

@@ -140,11 +140,11 @@ class Application:
         if path in self._page_paths:
             return serve_with(self._pages, request, response)
         prefix = self._prefix(path)
-        if prefix in self._mounts:
-            return self._mounts[prefix](request, response)
         refusal = self._idle.at.get(path) or self._idle.below.get(prefix or "")
         if refusal is not None:
             return response.answer(503, refusal)
+        if prefix in self._mounts:
+            return self._mounts[prefix](request, response)
         if prefix is not None:
             rest_call = RestCall(self._rest[prefix], prefix, request)
             if rest_call.endpoint.standing is not None:
@@ -210,9 +210,10 @@ class Application:
     def mount(self, prefix: str, mounted: Handler | WebSocketMount) -> None:
         """Serve a handler or a WebSocket at the path `prefix` and all paths below it, from now on.
 
-        The longest prefix wins, and the addresses of agents count as prefixes too.
+        The longest prefix wins, and the addresses of agents count as prefixes too. The prefix `/`
+        is that path alone, unless an agent has it.
         """
-        if not prefix.startswith("/") or prefix.endswith("/"):
+        if not prefix.startswith("/") or (prefix.endswith("/") and prefix != "/"):
             raise ValueError(f"a prefix starts with a slash and ends without one: {prefix!r}")
         if prefix in self._mounts:
             raise ValueError(f"something else is mounted at {prefix}; unmount it first")

@@ -78,12 +78,13 @@ class AsgiRequest(Request, kw_only=True):
 def _is_local(client: tuple[str, int] | None) -> bool:
     """Whether the peer of a connection is on this machine. A peer without an address is: it came
     over a Unix socket or from a program in this process."""
-    return client is None or _is_local_address(client[0])
+    return client is None or is_local_address(client[0])
 
 
 # The same few peers send most requests, and to read an address takes longer than to find one here.
 @lru_cache(maxsize=1024)
-def _is_local_address(text: str) -> bool:
+def is_local_address(text: str) -> bool:
+    """Whether an address is one of this machine's loopback; so is what is no address."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

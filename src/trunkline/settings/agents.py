@@ -47,7 +47,7 @@ OWN_PATHS = (
     "/agent",
     "/.well-known/jwks.json",
 )
-OWN_PREFIXES = ("/api/", "/t/", "/.well-known/ai-catalog.json")
+OWN_PREFIXES = ("/api/", "/t/", "/console/", "/.well-known/ai-catalog.json")
 
 
 class AgentSettings(ProfileSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
