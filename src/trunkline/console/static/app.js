@@ -206,4 +206,6 @@ function useKeys(setDialog) {
   }, []);
 }
 
-render(html`<${Page} />`, document.getElementById("page"));
+const root = document.getElementById("page");
+root.replaceChildren();
+render(html`<${Page} />`, root);
