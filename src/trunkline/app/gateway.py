@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from trunkline.app.adapters import load_agents
 from trunkline.app.api import GatewayApi
 from trunkline.app.card_signer import card_signer
+from trunkline.app.console import GatewayConsole
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.endpoints import Endpoints
 from trunkline.app.front import Front
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 class Gateway(Struct, frozen=True, kw_only=True):
     api: GatewayApi
+    console: GatewayConsole
     front: Front
     runtimes: Runtimes
     directory: AgentDirectory
@@ -75,8 +77,10 @@ class Gateway(Struct, frozen=True, kw_only=True):
         await asyncio.gather(
             self.runtimes.drain(grace_s=grace_s), self.relaying.drain(grace_s=grace_s)
         )
+        self.console.end_streams()
 
     async def close(self) -> None:
+        await self.console.close()
         await self.relaying.close()
         await self.api.close()
         await self.directory.close()
@@ -183,6 +187,11 @@ def build(
     if settings.needs_main_store or routing.may_have_calls(settings):
         # These need the main store, also if no agent of the configuration has its tasks there.
         _ = runtimes.at(settings.store, adopting=settings.adopting_agent(settings.store))
+
+    def agents_changed(changed: Settings) -> None:
+        front.agents_changed(changed)
+        console.agents_changed()
+
     directory = AgentDirectory(
         settings=settings,
         endpoints=Endpoints(
@@ -196,19 +205,27 @@ def build(
         runtimes=runtimes,
         application=front.application,
         clock=clock,
-        on_change=front.agents_changed,
+        on_change=agents_changed,
         tools_of=routing.tools_of,
         lends_tools=routing.routing.tool_tokens,
     )
     routing.connect(directory, runtimes)
     relaying.connect(front)
+    console = GatewayConsole(
+        runtimes=runtimes,
+        directory=directory,
+        routing=routing,
+        streams=front.streams,
+        clock=clock,
+    )
     for handle, agent in settings.agents.items():
         if not agent.unavailable:
             directory.prepare(handle, code.get(handle))
     if hub is not None:
         hub.connect(front, directory, on_deleted=routing.forget_agent, relayed=relaying.at_hub)
     gateway = Gateway(
-        api=GatewayApi(front, routing, hub, local_url=local_url),
+        api=GatewayApi(front, routing, hub, console, local_url=local_url),
+        console=console,
         front=front,
         runtimes=runtimes,
         directory=directory,
