@@ -11,6 +11,7 @@ from trunkline.app.console import GatewayConsole, is_console
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
+from trunkline.app.live import GatewayLive
 from trunkline.app.routing import GatewayRouting
 from trunkline.hub.agent_cards import AgentCards
 from trunkline.hub.agent_views import AgentViews
@@ -41,6 +42,7 @@ class GatewayApi:
         console: GatewayConsole | None,
         directory: AgentDirectory,
         *,
+        live: GatewayLive,
         local_url: str,
     ) -> None:
         """`local_url` is where programs on this machine reach the gateway; empty where nothing
@@ -54,6 +56,7 @@ class GatewayApi:
         api.add(*ToolsApi(tokens, definitions, max_body_bytes=self._max_body_bytes).routes())
         api.add(*CallsApi(routing.routing.call_list).routes())
         api.add(*SessionsApi(routing.routing.session_list).routes())
+        api.add(*live.routes(api.identify))
         views = AgentViews(registry=None, directory=directory)
         if hub is None:
             cards = AgentCards(directory=directory)
