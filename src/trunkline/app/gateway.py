@@ -20,6 +20,7 @@ from trunkline.app.openclaw_channel import Channel
 from trunkline.app.relay.relaying import Relaying
 from trunkline.app.routing import GatewayRouting
 from trunkline.app.runtimes import Runtimes
+from trunkline.app.wire import Wire
 from trunkline.clock import SystemClock
 from trunkline.model.errors import ConfigError
 from trunkline.model.principal import OPERATOR
@@ -46,6 +47,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     routing: GatewayRouting
     hub: Hub | None
     relaying: Relaying
+    wire: Wire
 
     async def open(self) -> None:
         """Raises StoreError; nothing is open then."""
@@ -79,6 +81,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     async def close(self) -> None:
         await self.relaying.close()
         await self.api.close()
+        await self.wire.close()
         await self.directory.close()
         if self.hub is not None:
             await self.hub.close()
@@ -156,6 +159,8 @@ def build(
         watchers=routing.routing.watchers,
     )
 
+    wire = Wire(settings, clock=clock)
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         # Other ASGI servers run the lifespan; `serve` opens the gateway itself.
@@ -199,6 +204,8 @@ def build(
         on_change=front.agents_changed,
         tools_of=routing.tools_of,
         lends_tools=routing.routing.tool_tokens,
+        wire=wire.control,
+        secrets=wire.secrets,
     )
     routing.connect(directory, runtimes)
     relaying.connect(front)
@@ -207,8 +214,11 @@ def build(
             directory.prepare(handle, code.get(handle))
     if hub is not None:
         hub.connect(front, directory, on_deleted=routing.forget_agent, relayed=relaying.at_hub)
+    api = GatewayApi(front, routing, hub, local_url=local_url)
+    wire.connect(api.api, directory, None if hub is None else hub.registry.registry)
     gateway = Gateway(
-        api=GatewayApi(front, routing, hub, local_url=local_url),
+        api=api,
+        wire=wire,
         front=front,
         runtimes=runtimes,
         directory=directory,

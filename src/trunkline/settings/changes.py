@@ -23,6 +23,7 @@ NEEDS_RESTART: Final = frozenset(
         "hub",
         "relay",
         "relay_server",
+        "console.wire_bytes",
         "remote.mcp",
         "remote.max_mcp_sessions",
         "remote.max_mcp_sessions_per_caller",

@@ -14,6 +14,7 @@ from trunkline.model.errors import ConfigError
 from trunkline.settings.agents import AgentSettings, handle_of, stands_for_many
 from trunkline.settings.auth import AuthSettings
 from trunkline.settings.cluster import ClusterSettings
+from trunkline.settings.console import ConsoleSettings
 from trunkline.settings.hub import HubSettings
 from trunkline.settings.relay import RelaySettings
 from trunkline.settings.relay_server import RelayServerSettings
@@ -72,6 +73,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         RelayServerSettings | None,
         doc("The relay that this gateway is for others."),
     ] = None
+
+    console: Annotated[ConsoleSettings, doc("The page of the gateway.")] = field(
+        default_factory=ConsoleSettings
+    )
 
     network: Annotated[NetworkSettings, doc("Which addresses the gateway calls.")] = field(
         default_factory=NetworkSettings
