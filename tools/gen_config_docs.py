@@ -19,6 +19,7 @@ from trunkline.model.profile import ProfileKeys
 from trunkline.relay.tenants.settings import TenantSettings
 from trunkline.settings import schema
 from trunkline.settings.agent_card import (
+from trunkline.settings.console import ConsoleSettings
     ExtendedCardSettings,
     ExtensionSettings,
     ProviderSettings,
@@ -100,6 +101,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ('[hub.client_certificates.principals."sha256:…"]', CertificateHolder),
     ("[hub.sign_in]", SignInSettings),
     ("[hub.audit]", HubAuditSettings),
+    ("[console]", ConsoleSettings),
     ("[network]", NetworkSettings),
 )
 

@@ -1,35 +1,15 @@
 """`FaultsApi`: the routes by which operators inject faults into the answers of an agent."""
 
 from collections.abc import Callable, Iterator
-from typing import Annotated, Final
-
-from msgspec import Meta, Struct
+from typing import Final
 
 from trunkline.api.api import Call, Route
 from trunkline.console.recorded_agents import AgentName, KnowsAgents, agent_of
-from trunkline.console.wire_control import MAX_FAULT_S, WireControl
+from trunkline.console.wire_control import WireControl
 from trunkline.model.errors import InvalidParams, PermissionDenied
 from trunkline.model.timestamps import format_timestamp
 from trunkline.ports.wire_log import Fault
-
-MAX_DELAY_MS: Final = 60_000
-MAX_EVENTS: Final = 1_000_000
-
-
-class FaultBody(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    delay_ms: Annotated[int, Meta(ge=0, le=MAX_DELAY_MS)] = 0
-    cut_after_events: Annotated[int, Meta(ge=0, le=MAX_EVENTS)] | None = None
-    duplicate_every: Annotated[int, Meta(ge=0, le=MAX_EVENTS)] = 0
-    seconds: Annotated[float, Meta(gt=0, le=MAX_FAULT_S)] = 60
-
-
-class FaultView(Struct, frozen=True, kw_only=True, rename="camel"):
-    on: bool
-    delay_ms: int = 0
-    cut_after_events: int | None = None
-    duplicate_every: int = 0
-    until: str | None = None
-
+from trunkline.ports.wire_views import FaultBody, FaultView
 
 TEXTS: Final = {
     "FaultView.on": "Whether the agent has a fault now.",

@@ -1,10 +1,9 @@
 """`WireApi`: the routes of the wire log, below `/api/v1/wire`, for operators alone."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Annotated, Final, Literal
+from typing import Final
 
 import msgspec
-from msgspec import Meta, Struct
 from starlette.responses import Response, StreamingResponse
 
 from trunkline.api.api import Call, Route
@@ -15,10 +14,18 @@ from trunkline.console.wire_log import Wanted, WireLog
 from trunkline.model.errors import RouteNotFound
 from trunkline.model.timestamps import format_timestamp
 from trunkline.ports.clock import Clock
-from trunkline.ports.wire_log import Finding, Side, WireRecord, WireSummary
+from trunkline.ports.wire_log import Finding, WireRecord
+from trunkline.ports.wire_views import (
+    RecordedAgent,
+    RecordingBody,
+    WireDetails,
+    WireExportQuery,
+    WirePage,
+    WireQuery,
+    WireSession,
+    WireSettings,
+)
 
-MAX_PAGE: Final = 500
-MAX_MINUTES: Final = 7 * 24 * 60
 SESSION_FORMAT: Final = "trunkline-session.1"
 
 # The rules that the messages of an exchange break.
@@ -27,64 +34,6 @@ Check = Callable[[WireRecord], list[Finding]]
 
 def no_findings(_: WireRecord) -> list[Finding]:
     return []
-
-
-_Id = Annotated[str, Meta(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")]
-
-
-class WireQuery(Struct, frozen=True, kw_only=True, rename="camel"):
-    agent: Annotated[str, Meta(max_length=128)] = ""
-    task_id: Annotated[str, Meta(max_length=256)] = ""
-    side: Side | None = None
-    q: Annotated[str, Meta(max_length=200)] = ""
-    after: _Id = ""
-    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 100
-
-
-class WireExportQuery(Struct, frozen=True, kw_only=True, rename="camel"):
-    agent: Annotated[str, Meta(max_length=128)] = ""
-    task_id: Annotated[str, Meta(max_length=256)] = ""
-
-
-class WirePage(Struct, frozen=True, kw_only=True, rename="camel"):
-    items: list[WireSummary]
-    # None on the last page.
-    next_after: str | None
-    dropped: int
-
-
-class WireDetails(WireRecord, frozen=True, kw_only=True, rename="camel"):
-    findings: list[Finding]
-
-
-class RecordedAgent(Struct, frozen=True, kw_only=True):
-    id: str
-    handle: str
-    on: bool
-    until: str | None
-
-
-class WireSettings(Struct, frozen=True, kw_only=True, rename="camel"):
-    agents: list[RecordedAgent]
-    bytes: int
-    max_bytes: int
-    records: int
-    dropped: int
-
-
-class RecordingBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    on: bool
-    minutes: Annotated[float, Meta(gt=0, le=MAX_MINUTES)] | None = None
-
-
-class WireSession(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A file that the page opens without the gateway."""
-
-    format: Literal["trunkline-session.1"]
-    exported_at: str
-    gateway: str
-    records: list[WireRecord]
-    tasks: list[msgspec.Raw]
 
 
 _AGENT = "The handle of the agent."

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Final
 from weakref import WeakValueDictionary
 
 from msgspec import Struct
@@ -10,8 +9,6 @@ from msgspec import Struct
 from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
 from trunkline.ports.wire_log import ClientTap, Fault, Injection, Recorder, Tap
-
-MAX_FAULT_S: Final = 600
 
 
 class Recording(Struct, frozen=True):

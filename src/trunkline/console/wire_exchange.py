@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from trunkline.console.wire_ids import ids_in, ids_in_path
 from trunkline.console.wire_masking import Masker
+from trunkline.console.wire_operations import named
 from trunkline.model.timestamps import format_timestamp
 from trunkline.ports.clock import Clock
 from trunkline.ports.wire_log import (
@@ -53,7 +54,7 @@ class Space(Protocol):
 
     def grew(self, exchange: "RecordedExchange", size: int) -> None: ...
 
-    def ended(self, exchange: "RecordedExchange") -> None: ...
+    def changed(self, exchange: "RecordedExchange") -> None: ...
 
 
 def _guarded(
@@ -153,7 +154,7 @@ class RecordedExchange:
         self.id: Final = id
         self.side: Final = start.side
         self.agent: Final = start.agent
-        self.binding: Final = start.binding
+        self.binding = start.binding
         # Whether it has left the wire log, or could not be recorded further.
         self.is_dropped = False
         self.is_over = False
@@ -213,11 +214,15 @@ class RecordedExchange:
     def begin_response(self, status: int, headers: HeaderLines) -> None:
         # The request has been read, or will not be.
         self._finish(self._request, self._request_type)
+        self._name_request()
         self._status = status
         self._response_headers = self._masked_headers(headers)
         self._response_type = _media_type(self._response_headers)
         self._is_stream = self._response_type == _EVENT_STREAM
         self._hold(sum(len(n) + len(v) + 128 for n, v in self._response_headers))
+        if self._is_stream:
+            # It may be open for long.
+            self._space.changed(self)
 
     @_guarded
     def take_response(self, data: bytes, *, is_injected: bool = False) -> None:
@@ -264,18 +269,27 @@ class RecordedExchange:
         if not self.is_over:
             self.is_over = True
             self._end(error)
-            self._space.ended(self)
+            self._space.changed(self)
 
     @_guarded
     def _end(self, error: str) -> None:
         self._ms = self._elapsed_ms()
         self._error = self._masker.plain(error)[:1000]
         self._finish(self._request, self._request_type)
+        self._name_request()
         self._finish(self._response, self._response_type)
         if self._begun_size and self._begun.strip():
             self._end_event(is_injected=False)
         self._tail = b""
         self._find_ids()
+
+    def _name_request(self) -> None:
+        """The server tells what a request is. Of one that a backend sends only its bytes tell."""
+        if self.side == "client" and self.binding == "http" and not self._operation:
+            version = _header(self._request_headers, "a2a-version")[:16]
+            found = named(self._http_method, self._url, version, self._request.kept)
+            self._operation, self._version = found.operation, found.version
+            self.binding = found.binding
 
     def _finish(self, body: _Body, media_type: str) -> None:
         if body.is_open:
@@ -461,10 +475,10 @@ class RecordedExchange:
     def record(self) -> WireRecord:
         return WireRecord(
             **self._summary_fields(),
-            request_headers=self._request_headers,
+            request_headers=[[*line] for line in self._request_headers],
             request_body=self._request.view(),
             truncated=self._is_cut,
-            response_headers=self._response_headers,
+            response_headers=[[*line] for line in self._response_headers],
             response_body=self._response.view(),
             frames=[frame.view() for frame in (*self._first, *self._last)],
             frames_left_out=self._left_out,
@@ -472,11 +486,12 @@ class RecordedExchange:
         )
 
 
+def _header(headers: list[tuple[str, str]], wanted: str) -> str:
+    return next((value for name, value in headers if name.lower() == wanted), "")
+
+
 def _media_type(headers: list[tuple[str, str]]) -> str:
-    for name, value in headers:
-        if name.lower() == "content-type":
-            return value.partition(";")[0].strip().lower()
-    return ""
+    return _header(headers, "content-type").partition(";")[0].strip().lower()
 
 
 def _is_text(data: bytes) -> bool:

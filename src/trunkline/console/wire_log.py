@@ -68,8 +68,8 @@ class WireLog:
         return len(self._exchanges)
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
-        """Have it called with the summary of each exchange when that begins and when it ends.
-        Returns what ends that."""
+        """Have it called with the summary of each exchange when that begins and when it ends, and
+        of a stream when its answer begins. Returns what ends that."""
         self._observers.append(observer)
         return lambda: self._observers.remove(observer)
 
@@ -93,7 +93,7 @@ class WireLog:
             if size > 0:
                 self._make_room()
 
-    def ended(self, exchange: RecordedExchange) -> None:
+    def changed(self, exchange: RecordedExchange) -> None:
         if not exchange.is_dropped:
             self._tell(exchange)
 

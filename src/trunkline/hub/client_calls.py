@@ -28,6 +28,18 @@ from trunkline.hub.token_changes import IssuedToken
 from trunkline.hub.token_requests import NewToken, Rotation
 from trunkline.hub.tokens_api import TokenPage, TokenQuery
 from trunkline.ports.call_views import CallDetails
+from trunkline.ports.wire_views import (
+    FaultBody,
+    FaultView,
+    RecordedAgent,
+    RecordingBody,
+    WireDetails,
+    WireExportQuery,
+    WirePage,
+    WireQuery,
+    WireSession,
+    WireSettings,
+)
 
 
 class HubCalls:
@@ -85,6 +97,12 @@ class HubCalls:
             ),
         )
 
+    async def clear_wire(self) -> None:
+        """Forget all recorded requests. Requests under way are not recorded further. For
+        operators.
+        """
+        await self._http.nothing("DELETE", "/wire")
+
     async def create_agent(self, body: NewAgent) -> AgentView:
         """Create an agent, or restore a deleted one with new values."""
         return await self._http.value(AgentView, "POST", "/agents", body=body)
@@ -110,6 +128,10 @@ class HubCalls:
             "DELETE", path_of("/agents/{id}", id=id), query=VersionQuery(version=version)
         )
 
+    async def delete_fault(self, id: str) -> None:
+        """End the fault of an agent. For operators."""
+        await self._http.nothing("DELETE", path_of("/agents/{id}/fault", id=id))
+
     async def end_session(
         self, key: str, *, agent: str = "", principal: str = "", tenant: str = ""
     ) -> EndedSession:
@@ -121,6 +143,12 @@ class HubCalls:
             "DELETE",
             path_of("/sessions/{key}", key=key),
             query=NamedSession(agent=agent, principal=principal, tenant=tenant),
+        )
+
+    async def export_wire(self, *, agent: str = "", task_id: str = "") -> WireSession:
+        """Download recorded requests as a file that the page opens. For operators."""
+        return await self._http.value(
+            WireSession, "GET", "/wire/export", query=WireExportQuery(agent=agent, task_id=task_id)
         )
 
     async def get_access_token(self, body: OAuthForm) -> AccessToken:
@@ -143,6 +171,12 @@ class HubCalls:
     async def get_call(self, id: str) -> CallDetails:
         """Get a call by its correlation id, with its outcome."""
         return await self._http.value(CallDetails, "GET", path_of("/calls/{id}", id=id))
+
+    async def get_fault(self, id: str) -> FaultView:
+        """Tell which fault an operator has injected into the answers of an agent. For
+        operators.
+        """
+        return await self._http.value(FaultView, "GET", path_of("/agents/{id}/fault", id=id))
 
     async def get_inbound(self, id: str, *, days: int = 7) -> InboundReport:
         """Report who has called an agent in the last days, and how that ended."""
@@ -185,6 +219,14 @@ class HubCalls:
             path_of("/sessions/{key}/transcript", key=key),
             query=TranscriptQuery(agent=agent, principal=principal, tenant=tenant, limit=limit),
         )
+
+    async def get_wire(self, id: str) -> WireDetails:
+        """Get a recorded request with its headers, bodies and events. For operators."""
+        return await self._http.value(WireDetails, "GET", path_of("/wire/{id}", id=id))
+
+    async def get_wire_settings(self) -> WireSettings:
+        """Tell which agents are recorded, and how much is kept. For operators."""
+        return await self._http.value(WireSettings, "GET", "/wire/settings")
 
     async def give_grant(self, id: str, principal: str, body: NewGrant) -> GrantView:
         """Let a person or a service call the agent, from its next request on. A principal is
@@ -300,6 +342,35 @@ class HubCalls:
             query=TokenQuery(principal=principal, page_size=page_size, page_token=page_token),
         )
 
+    async def list_wire(
+        self,
+        *,
+        agent: str = "",
+        task_id: str = "",
+        side: Literal["client", "server"] | None = None,
+        q: str = "",
+        after: str = "",
+        limit: int = 100,
+    ) -> WirePage:
+        """List recorded requests, the oldest first. What passed the wire of the agents that
+        an operator has had recorded: requests to them, and requests of their backends. For
+        operators.
+        """
+        return await self._http.value(
+            WirePage,
+            "GET",
+            "/wire",
+            query=WireQuery(agent=agent, task_id=task_id, side=side, q=q, after=after, limit=limit),
+        )
+
+    async def record_agent(self, id: str, body: RecordingBody) -> RecordedAgent:
+        """Switch the recording of an agent on or off. It holds for the gateway that answers,
+        until it stops. For operators.
+        """
+        return await self._http.value(
+            RecordedAgent, "PUT", path_of("/wire/agents/{id}", id=id), body=body
+        )
+
     async def revoke_token(self, id: str) -> None:
         """Revoke a session or a key, by its id or its prefix. When the answer comes, every
         node refuses the token, and all tokens that were given for it.
@@ -310,6 +381,15 @@ class HubCalls:
         """Replace a key by a new one, and let both count for a while."""
         return await self._http.value(
             IssuedToken, "POST", path_of("/tokens/{id}/rotate", id=id), body=body
+        )
+
+    async def set_fault(self, id: str, body: FaultBody) -> FaultView:
+        """Inject a fault into the answers of an agent, for a while. To try how a client copes
+        with slow answers, streams that break off and events that come twice. It takes the
+        place of an earlier fault. For operators, on gateways that listen on loopback.
+        """
+        return await self._http.value(
+            FaultView, "PUT", path_of("/agents/{id}/fault", id=id), body=body
         )
 
     async def sign_out(self) -> None:

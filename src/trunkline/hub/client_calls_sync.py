@@ -22,6 +22,16 @@ from trunkline.hub.token_changes import IssuedToken
 from trunkline.hub.token_requests import NewToken, Rotation
 from trunkline.hub.tokens_api import TokenPage
 from trunkline.ports.call_views import CallDetails
+from trunkline.ports.wire_views import (
+    FaultBody,
+    FaultView,
+    RecordedAgent,
+    RecordingBody,
+    WireDetails,
+    WirePage,
+    WireSession,
+    WireSettings,
+)
 
 T = TypeVar("T")
 
@@ -82,6 +92,12 @@ class SyncHubCalls:
             )
         )
 
+    def clear_wire(self) -> None:
+        """Forget all recorded requests. Requests under way are not recorded further. For
+        operators.
+        """
+        self._run(self._calls.clear_wire())
+
     def create_agent(self, body: NewAgent) -> AgentView:
         """Create an agent, or restore a deleted one with new values."""
         return self._run(self._calls.create_agent(body))
@@ -105,6 +121,10 @@ class SyncHubCalls:
         """Delete an agent. Its handle can be published again, with the tasks it had."""
         self._run(self._calls.delete_agent(id, version=version))
 
+    def delete_fault(self, id: str) -> None:
+        """End the fault of an agent. For operators."""
+        self._run(self._calls.delete_fault(id))
+
     def end_session(
         self, key: str, *, agent: str = "", principal: str = "", tenant: str = ""
     ) -> EndedSession:
@@ -114,6 +134,10 @@ class SyncHubCalls:
         return self._run(
             self._calls.end_session(key, agent=agent, principal=principal, tenant=tenant)
         )
+
+    def export_wire(self, *, agent: str = "", task_id: str = "") -> WireSession:
+        """Download recorded requests as a file that the page opens. For operators."""
+        return self._run(self._calls.export_wire(agent=agent, task_id=task_id))
 
     def get_access_token(self, body: OAuthForm) -> AccessToken:
         """Exchange a credential for a token (RFC 6749). With `grant_type=client_credentials`
@@ -133,6 +157,12 @@ class SyncHubCalls:
     def get_call(self, id: str) -> CallDetails:
         """Get a call by its correlation id, with its outcome."""
         return self._run(self._calls.get_call(id))
+
+    def get_fault(self, id: str) -> FaultView:
+        """Tell which fault an operator has injected into the answers of an agent. For
+        operators.
+        """
+        return self._run(self._calls.get_fault(id))
 
     def get_inbound(self, id: str, *, days: int = 7) -> InboundReport:
         """Report who has called an agent in the last days, and how that ended."""
@@ -169,6 +199,14 @@ class SyncHubCalls:
                 key, agent=agent, principal=principal, tenant=tenant, limit=limit
             )
         )
+
+    def get_wire(self, id: str) -> WireDetails:
+        """Get a recorded request with its headers, bodies and events. For operators."""
+        return self._run(self._calls.get_wire(id))
+
+    def get_wire_settings(self) -> WireSettings:
+        """Tell which agents are recorded, and how much is kept. For operators."""
+        return self._run(self._calls.get_wire_settings())
 
     def give_grant(self, id: str, principal: str, body: NewGrant) -> GrantView:
         """Let a person or a service call the agent, from its next request on. A principal is
@@ -262,6 +300,32 @@ class SyncHubCalls:
             self._calls.list_tokens(principal=principal, page_size=page_size, page_token=page_token)
         )
 
+    def list_wire(
+        self,
+        *,
+        agent: str = "",
+        task_id: str = "",
+        side: Literal["client", "server"] | None = None,
+        q: str = "",
+        after: str = "",
+        limit: int = 100,
+    ) -> WirePage:
+        """List recorded requests, the oldest first. What passed the wire of the agents that
+        an operator has had recorded: requests to them, and requests of their backends. For
+        operators.
+        """
+        return self._run(
+            self._calls.list_wire(
+                agent=agent, task_id=task_id, side=side, q=q, after=after, limit=limit
+            )
+        )
+
+    def record_agent(self, id: str, body: RecordingBody) -> RecordedAgent:
+        """Switch the recording of an agent on or off. It holds for the gateway that answers,
+        until it stops. For operators.
+        """
+        return self._run(self._calls.record_agent(id, body))
+
     def revoke_token(self, id: str) -> None:
         """Revoke a session or a key, by its id or its prefix. When the answer comes, every
         node refuses the token, and all tokens that were given for it.
@@ -271,6 +335,13 @@ class SyncHubCalls:
     def rotate_token(self, id: str, body: Rotation) -> IssuedToken:
         """Replace a key by a new one, and let both count for a while."""
         return self._run(self._calls.rotate_token(id, body))
+
+    def set_fault(self, id: str, body: FaultBody) -> FaultView:
+        """Inject a fault into the answers of an agent, for a while. To try how a client copes
+        with slow answers, streams that break off and events that come twice. It takes the
+        place of an earlier fault. For operators, on gateways that listen on loopback.
+        """
+        return self._run(self._calls.set_fault(id, body))
 
     def sign_out(self) -> None:
         """Revoke the session of the caller, and clear its cookie."""

@@ -82,11 +82,12 @@ class WireFrame(Struct, frozen=True, kw_only=True, rename="camel"):
 class WireRecord(WireSummary, frozen=True, kw_only=True, rename="camel"):
     """One exchange with all that was kept of it."""
 
-    request_headers: list[tuple[str, str]]
+    # Pairs of a name and a value.
+    request_headers: list[list[str]]
     request_body: WireBody
     # Whether a body or a frame was longer than what is kept of it.
     truncated: bool
-    response_headers: list[tuple[str, str]]
+    response_headers: list[list[str]]
     response_body: WireBody
     frames: list[WireFrame]
     # The frames that were left out, and the number of those in `frames` that came before them.

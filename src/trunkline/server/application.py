@@ -173,7 +173,7 @@ class Application:
         binding: Binding = "jsonrpc" if prefix is None else "rest"
         tapped = Tapped(tap, binding, request, response)
         request, response = tapped.request, tapped.response
-        call: JsonRpcCall | RestCall | None = None
+        call: JsonRpcCall | RestCall
         try:
             if prefix is not None:
                 call = RestCall(endpoint, prefix, request)
@@ -183,13 +183,11 @@ class Application:
             else:
                 dialects = endpoint.dialects
                 call = JsonRpcCall(endpoint, dialects.jsonrpc[dialects.default])
+            tapped.response.call = call
             serve = self._a2a.serve if endpoint.standing is None else self._serve_standing
             await serve(call, request, response)
         finally:
-            if call is None:
-                tapped.end(operation="", version="")
-            else:
-                tapped.end(operation=call.operation or "", version=call.dialect.version)
+            tapped.end()
 
     async def serve_absent(
         self, renew: Callable[[], Awaitable[None]], request: Request, response: Response
@@ -232,6 +230,7 @@ class Application:
         tapped: Tapped | None = None
         if endpoint.tap is not None:
             tapped = Tapped(endpoint.tap, "http", request, response)
+            tapped.response.card_operation = CARD_OPERATION
             request, response = tapped.request, tapped.response
         try:
             if endpoint.not_found is not None and request.method not in ("GET", "HEAD"):
@@ -242,7 +241,7 @@ class Application:
                 await self._cards.serve(endpoint, request, response)
         finally:
             if tapped is not None:
-                tapped.end(operation=CARD_OPERATION, version="")
+                tapped.end()
 
     async def _serve_standing_card(
         self, endpoint: Endpoint, standing: Standing, request: Request, response: Response

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from trunkline.ports.wire_log import Binding, Exchange, Fault, HeaderLines, Start, Tap
+from trunkline.server.calls import Call
 from trunkline.server.http import CONTENT_LENGTH, Disconnected, Header, Request, Response
 from trunkline.server.memory_budget import MemoryBudget
 
@@ -77,6 +78,9 @@ class TappedResponse(Response, kw_only=True):
     is_cut: bool = False
     has_ended: bool = False
     events: int = 0
+    # The call, once it is known; the request for a card has none.
+    call: Call | None = None
+    card_operation: str = ""
     # The event that is not complete yet; None if it is too large to be sent twice.
     _begun: bytearray | None = None
 
@@ -101,6 +105,7 @@ class TappedResponse(Response, kw_only=True):
         await self.inner.answer(status, *body, content_type=content_type, headers=headers)
         self.has_begun = self.has_ended = True
         if self.exchange is not None:
+            self.name()
             size = b"%d" % sum(map(len, body))
             own = ((b"content-type", content_type), (CONTENT_LENGTH, size))
             self.exchange.begin_response(status, [*self.inner.own_headers(), *own, *headers])
@@ -116,6 +121,7 @@ class TappedResponse(Response, kw_only=True):
             for name, value in headers
         )
         if self.exchange is not None:
+            self.name()
             self.exchange.begin_response(status, [*self.inner.own_headers(), *headers])
 
     def admit(self, size: int) -> None:
@@ -195,6 +201,15 @@ class TappedResponse(Response, kw_only=True):
             self._note(f"{fault.delay_ms} ms were added before each write")
             await self.tap.clock.sleep(fault.delay_ms / 1000)
 
+    def name(self) -> None:
+        call = self.call
+        if self.exchange is not None:
+            self.exchange.name(
+                operation=self.card_operation if call is None else call.operation or "",
+                version="" if call is None else call.dialect.version,
+                principal=self.request.caller,
+            )
+
     def _note(self, text: str) -> None:
         if self.exchange is not None:
             self.exchange.note_fault(text)
@@ -216,13 +231,14 @@ class Tapped:
             inner=response, request=self.request, tap=tap, exchange=exchange
         )
 
-    def end(self, *, operation: str, version: str) -> None:
+    def end(self) -> None:
         self.request.release()
         self.request.inner.caller = self.request.caller
         exchange, response = self.request.exchange, self.response
         if exchange is None:
             return
-        exchange.name(operation=operation, version=version, principal=self.request.caller)
+        if not response.has_begun:
+            response.name()
         is_left = response.inner.is_lost or not response.has_ended
         exchange.end(_LEFT if is_left and not response.is_cut else "")
 
