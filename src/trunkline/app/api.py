@@ -51,6 +51,7 @@ class GatewayApi:
         self._routing = routing
         self._mcp: ProgramMcp | None = None
         api = Api(identify=self._identify, realm="trunkline") if hub is None else hub.api
+        self.api = api
         tokens = routing.routing.tool_tokens
         definitions = [tool.definition for tool in TOOLS.values()]
         api.add(*ToolsApi(tokens, definitions, max_body_bytes=self._max_body_bytes).routes())

@@ -22,6 +22,7 @@ from trunkline.app.openclaw_channel import Channel
 from trunkline.app.relay.relaying import Relaying
 from trunkline.app.routing import GatewayRouting
 from trunkline.app.runtimes import Runtimes
+from trunkline.app.wire import Wire
 from trunkline.clock import SystemClock
 from trunkline.model.errors import ConfigError
 from trunkline.model.principal import OPERATOR
@@ -51,6 +52,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     relaying: Relaying
     # None for a gateway without a page.
     console: GatewayConsole | None = None
+    wire: Wire
 
     async def open(self) -> None:
         """Raises StoreError; nothing is open then."""
@@ -86,6 +88,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
         await self.live.close()
         await self.relaying.close()
         await self.api.close()
+        await self.wire.close()
         await self.directory.close()
         if self.hub is not None:
             await self.hub.close()
@@ -173,6 +176,8 @@ def build(
         watchers=routing.routing.watchers,
     )
 
+    wire = Wire(settings, clock=clock)
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         # Other ASGI servers run the lifespan; `serve` opens the gateway itself.
@@ -222,6 +227,8 @@ def build(
         on_change=agents_changed,
         tools_of=routing.tools_of,
         lends_tools=routing.routing.tool_tokens,
+        wire=wire.control,
+        secrets=wire.secrets,
     )
     routing.connect(directory, runtimes)
     relaying.connect(front)
@@ -239,8 +246,11 @@ def build(
         hub.connect(front, directory, on_deleted=routing.forget_agent, relayed=relaying.at_hub)
     if console is not None:
         console.connect(front)
+    api = GatewayApi(front, routing, hub, console, directory, live=live, local_url=local_url)
+    wire.connect(api.api, directory, None if hub is None else hub.registry.registry)
     gateway = Gateway(
-        api=GatewayApi(front, routing, hub, console, directory, live=live, local_url=local_url),
+        api=api,
+        wire=wire,
         front=front,
         runtimes=runtimes,
         directory=directory,
