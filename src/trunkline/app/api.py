@@ -9,6 +9,7 @@ from starlette.requests import Request
 from trunkline.api.api import PREFIX, Api
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
+from trunkline.app.recordings import GatewayRecordings
 from trunkline.app.routing import GatewayRouting
 from trunkline.hub.calls_api import CallsApi
 from trunkline.hub.sessions_api import SessionsApi
@@ -27,7 +28,13 @@ _MCP_PATH = f"{_TOOLS_PATH}/mcp"
 
 class GatewayApi:
     def __init__(
-        self, front: Front, routing: GatewayRouting, hub: Hub | None, *, local_url: str
+        self,
+        front: Front,
+        routing: GatewayRouting,
+        hub: Hub | None,
+        *,
+        recordings: GatewayRecordings,
+        local_url: str,
     ) -> None:
         """`local_url` is where programs on this machine reach the gateway; empty where nothing
         listens."""
@@ -40,6 +47,7 @@ class GatewayApi:
         api.add(*ToolsApi(tokens, definitions, max_body_bytes=self._max_body_bytes).routes())
         api.add(*CallsApi(routing.routing.call_list).routes())
         api.add(*SessionsApi(routing.routing.session_list).routes())
+        api.add(*recordings.routes())
         front.application.mount(PREFIX, partial(serve_with, api))
         # The package is an extra.
         if find_spec("mcp") is not None:

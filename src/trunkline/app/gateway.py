@@ -17,6 +17,7 @@ from trunkline.app.endpoints import Endpoints
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
 from trunkline.app.openclaw_channel import Channel
+from trunkline.app.recordings import GatewayRecordings
 from trunkline.app.relay.relaying import Relaying
 from trunkline.app.routing import GatewayRouting
 from trunkline.app.runtimes import Runtimes
@@ -44,6 +45,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     directory: AgentDirectory
     channel: Channel
     routing: GatewayRouting
+    recordings: GatewayRecordings
     hub: Hub | None
     relaying: Relaying
 
@@ -54,6 +56,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
             if self.hub is not None:
                 await self.hub.open(self.runtimes, self.settings)
             await self.routing.open()
+            await self.recordings.open()
             await self.relaying.open(self.runtimes)
             self.relaying.start()
         except BaseException:
@@ -207,13 +210,15 @@ def build(
             directory.prepare(handle, code.get(handle))
     if hub is not None:
         hub.connect(front, directory, on_deleted=routing.forget_agent, relayed=relaying.at_hub)
+    recordings = GatewayRecordings(directory, runtimes, routing, clock=clock)
     gateway = Gateway(
-        api=GatewayApi(front, routing, hub, local_url=local_url),
+        api=GatewayApi(front, routing, hub, recordings=recordings, local_url=local_url),
         front=front,
         runtimes=runtimes,
         directory=directory,
         channel=Channel(directory.accounts),
         routing=routing,
+        recordings=recordings,
         hub=hub,
         relaying=relaying,
     )

@@ -6,6 +6,9 @@ Written by tools/gen_hub_client.py from the table of routes; run it after a chan
 from typing import Any, Literal
 
 from trunkline.api.about import Index
+from trunkline.console.checks_api import CheckRequest, CheckResult
+from trunkline.console.recordings import RecordingView
+from trunkline.console.recordings_api import NewRecording, RecordingList
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch, AgentQuery, VersionQuery
@@ -61,6 +64,12 @@ class HubCalls:
         """Change members of an agent; those that are absent keep their values."""
         return await self._http.value(AgentView, "PATCH", path_of("/agents/{id}", id=id), body=body)
 
+    async def check_message(self, body: CheckRequest) -> CheckResult:
+        """Check a message, a card or a stream against the rules of A2A. Nothing is sent or
+        stored. At most 100 findings are returned.
+        """
+        return await self._http.value(CheckResult, "POST", "/checks", body=body)
+
     async def choose_provider(
         self,
         *,
@@ -89,6 +98,13 @@ class HubCalls:
         """Create an agent, or restore a deleted one with new values."""
         return await self._http.value(AgentView, "POST", "/agents", body=body)
 
+    async def create_recording(self, body: NewRecording) -> RecordingView:
+        """Publish an agent that plays a recorded task again. For operators. The agent
+        `recording/SLUG` answers any message with the recorded events. It is in no list,
+        and only callers whose grants cover it reach it.
+        """
+        return await self._http.value(RecordingView, "POST", "/recordings", body=body)
+
     async def create_token(self, body: NewToken) -> IssuedToken:
         """Create a key. The answer is the only place where it is shown. Operators create keys
         of services, each a principal of its own. Other people create keys of their own,
@@ -109,6 +125,10 @@ class HubCalls:
         await self._http.nothing(
             "DELETE", path_of("/agents/{id}", id=id), query=VersionQuery(version=version)
         )
+
+    async def delete_recording(self, slug: str) -> None:
+        """Withdraw an agent that plays a recorded task. For operators. Its own tasks stay."""
+        await self._http.nothing("DELETE", path_of("/recordings/{slug}", slug=slug))
 
     async def end_session(
         self, key: str, *, agent: str = "", principal: str = "", tenant: str = ""
@@ -172,6 +192,14 @@ class HubCalls:
     async def get_sign_in_page(self) -> str:
         """Show the form for login and password, or who is signed in."""
         return await self._http.text("GET", "/auth/sign-in")
+
+    async def get_task_test(self, id: str) -> str:
+        """Get a task as a test in Python, which sends its messages again. A file for pytest
+        that needs Python alone. It sends the messages of the task in their order to any
+        agent, and checks the states and answers that were recorded. Texts of the task are
+        literals in it, so that none becomes code.
+        """
+        return await self._http.text("GET", path_of("/tasks/{id}/test", id=id))
 
     async def get_transcript(
         self, key: str, *, agent: str = "", principal: str = "", tenant: str = "", limit: int = 100
@@ -262,6 +290,10 @@ class HubCalls:
             path_of("/agents/{id}/grants", id=id),
             query=GrantQuery(page_size=page_size, page_token=page_token),
         )
+
+    async def list_recordings(self) -> RecordingList:
+        """List the agents that play recorded tasks. For operators."""
+        return await self._http.value(RecordingList, "GET", "/recordings")
 
     async def list_sessions(
         self,

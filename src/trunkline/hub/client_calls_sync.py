@@ -8,6 +8,9 @@ from collections.abc import Coroutine
 from typing import Any, Literal, TypeVar
 
 from trunkline.api.about import Index
+from trunkline.console.checks_api import CheckRequest, CheckResult
+from trunkline.console.recordings import RecordingView
+from trunkline.console.recordings_api import NewRecording, RecordingList
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch
@@ -60,6 +63,12 @@ class SyncHubCalls:
         """Change members of an agent; those that are absent keep their values."""
         return self._run(self._calls.change_agent(id, body))
 
+    def check_message(self, body: CheckRequest) -> CheckResult:
+        """Check a message, a card or a stream against the rules of A2A. Nothing is sent or
+        stored. At most 100 findings are returned.
+        """
+        return self._run(self._calls.check_message(body))
+
     def choose_provider(
         self,
         *,
@@ -86,6 +95,13 @@ class SyncHubCalls:
         """Create an agent, or restore a deleted one with new values."""
         return self._run(self._calls.create_agent(body))
 
+    def create_recording(self, body: NewRecording) -> RecordingView:
+        """Publish an agent that plays a recorded task again. For operators. The agent
+        `recording/SLUG` answers any message with the recorded events. It is in no list,
+        and only callers whose grants cover it reach it.
+        """
+        return self._run(self._calls.create_recording(body))
+
     def create_token(self, body: NewToken) -> IssuedToken:
         """Create a key. The answer is the only place where it is shown. Operators create keys
         of services, each a principal of its own. Other people create keys of their own,
@@ -104,6 +120,10 @@ class SyncHubCalls:
     def delete_agent(self, id: str, *, version: int = 0) -> None:
         """Delete an agent. Its handle can be published again, with the tasks it had."""
         self._run(self._calls.delete_agent(id, version=version))
+
+    def delete_recording(self, slug: str) -> None:
+        """Withdraw an agent that plays a recorded task. For operators. Its own tasks stay."""
+        self._run(self._calls.delete_recording(slug))
 
     def end_session(
         self, key: str, *, agent: str = "", principal: str = "", tenant: str = ""
@@ -157,6 +177,14 @@ class SyncHubCalls:
     def get_sign_in_page(self) -> str:
         """Show the form for login and password, or who is signed in."""
         return self._run(self._calls.get_sign_in_page())
+
+    def get_task_test(self, id: str) -> str:
+        """Get a task as a test in Python, which sends its messages again. A file for pytest
+        that needs Python alone. It sends the messages of the task in their order to any
+        agent, and checks the states and answers that were recorded. Texts of the task are
+        literals in it, so that none becomes code.
+        """
+        return self._run(self._calls.get_task_test(id))
 
     def get_transcript(
         self, key: str, *, agent: str = "", principal: str = "", tenant: str = "", limit: int = 100
@@ -230,6 +258,10 @@ class SyncHubCalls:
     def list_grants(self, id: str, *, page_size: int = 50, page_token: str = "") -> GrantPage:
         """List who may call the agent by a grant."""
         return self._run(self._calls.list_grants(id, page_size=page_size, page_token=page_token))
+
+    def list_recordings(self) -> RecordingList:
+        """List the agents that play recorded tasks. For operators."""
+        return self._run(self._calls.list_recordings())
 
     def list_sessions(
         self,
