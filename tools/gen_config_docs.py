@@ -19,7 +19,6 @@ from trunkline.model.profile import ProfileKeys
 from trunkline.relay.tenants.settings import TenantSettings
 from trunkline.settings import schema
 from trunkline.settings.agent_card import (
-from trunkline.settings.console import ConsoleSettings
     ExtendedCardSettings,
     ExtensionSettings,
     ProviderSettings,

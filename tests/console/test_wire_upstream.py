@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.bindings.asgi import Http
 from tests.hub.registry_world import Callers, HubWorld, hub_world, settings
 from tests.sockets.conftest import pytest_asyncio_loop_factories as pytest_asyncio_loop_factories
 from tests.sockets.peer import serving

@@ -12,6 +12,7 @@ from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
 from trunkline.app.live import GatewayLive
+from trunkline.app.recordings import GatewayRecordings
 from trunkline.app.routing import GatewayRouting
 from trunkline.hub.agent_cards import AgentCards
 from trunkline.hub.agent_views import AgentViews
@@ -43,6 +44,7 @@ class GatewayApi:
         directory: AgentDirectory,
         *,
         live: GatewayLive,
+        recordings: GatewayRecordings,
         local_url: str,
     ) -> None:
         """`local_url` is where programs on this machine reach the gateway; empty where nothing
@@ -70,6 +72,7 @@ class GatewayApi:
             api.add(*console.routes(api))
             if hub is not None:
                 hub.sign_in.end_others(console.session_api.end)
+        api.add(*recordings.routes())
         front.application.mount(PREFIX, partial(serve_with, api))
         # The package is an extra.
         if find_spec("mcp") is not None:

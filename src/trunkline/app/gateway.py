@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,12 @@ from trunkline.app.front import Front
 from trunkline.app.hub import Hub
 from trunkline.app.live import GatewayLive
 from trunkline.app.openclaw_channel import Channel
+from trunkline.app.recordings import GatewayRecordings
 from trunkline.app.relay.relaying import Relaying
 from trunkline.app.routing import GatewayRouting
 from trunkline.app.runtimes import Runtimes
 from trunkline.app.wire import Wire
+from trunkline.backends.python import Agent
 from trunkline.clock import SystemClock
 from trunkline.model.errors import ConfigError
 from trunkline.model.principal import OPERATOR
@@ -48,6 +50,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     directory: AgentDirectory
     channel: Channel
     routing: GatewayRouting
+    recordings: GatewayRecordings
     hub: Hub | None
     relaying: Relaying
     # None for a gateway without a page.
@@ -61,6 +64,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
             if self.hub is not None:
                 await self.hub.open(self.runtimes, self.settings)
             await self.routing.open()
+            await self.recordings.open()
             await self.relaying.open(self.runtimes)
             self.relaying.start()
         except BaseException:
@@ -239,14 +243,22 @@ def build(
         streams=front.streams,
         clock=clock,
     )
-    for handle, agent in settings.agents.items():
-        if not agent.unavailable:
-            directory.prepare(handle, code.get(handle))
+    _prepare(directory, settings, code)
     if hub is not None:
         hub.connect(front, directory, on_deleted=routing.forget_agent, relayed=relaying.at_hub)
+    recordings = GatewayRecordings(directory, runtimes, routing, clock=clock)
     if console is not None:
         console.connect(front)
-    api = GatewayApi(front, routing, hub, console, directory, live=live, local_url=local_url)
+    api = GatewayApi(
+        front,
+        routing,
+        hub,
+        console,
+        directory,
+        live=live,
+        recordings=recordings,
+        local_url=local_url,
+    )
     wire.connect(api.api, directory, None if hub is None else hub.registry.registry)
     gateway = Gateway(
         api=api,
@@ -256,12 +268,19 @@ def build(
         directory=directory,
         channel=Channel(directory.accounts),
         routing=routing,
+        recordings=recordings,
         hub=hub,
         relaying=relaying,
         console=console,
         live=live,
     )
     return gateway
+
+
+def _prepare(directory: AgentDirectory, settings: Settings, code: Mapping[str, Agent]) -> None:
+    for handle, agent in settings.agents.items():
+        if not agent.unavailable:
+            directory.prepare(handle, code.get(handle))
 
 
 def _name(base_url: str) -> str:
