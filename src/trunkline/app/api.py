@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from trunkline.api.api import PREFIX, Api
+from trunkline.app.card_views import agent_cards
 from trunkline.app.console import GatewayConsole, is_console
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
@@ -14,7 +15,6 @@ from trunkline.app.hub import Hub
 from trunkline.app.live import GatewayLive
 from trunkline.app.recordings import GatewayRecordings
 from trunkline.app.routing import GatewayRouting
-from trunkline.hub.agent_cards import AgentCards
 from trunkline.hub.agent_views import AgentViews
 from trunkline.hub.agents_api import ConfiguredAgentsApi
 from trunkline.hub.calls_api import CallsApi
@@ -62,7 +62,7 @@ class GatewayApi:
         api.add(*live.routes(api.identify))
         views = AgentViews(registry=None, directory=directory)
         if hub is None:
-            cards = AgentCards(directory=directory)
+            cards = agent_cards(front, directory)
             api.add(*ConfiguredAgentsApi(directory, views, cards).routes())
         if console is not None:
             visits = Visits(

@@ -241,6 +241,7 @@ def build(
         directory=directory,
         routing=routing,
         streams=front.streams,
+        wire=wire.log,
         clock=clock,
     )
     _prepare(directory, settings, code)

@@ -11,6 +11,7 @@ from trunkline.console.faults_api import FaultsApi
 from trunkline.console.recorded_agents import AgentName
 from trunkline.console.wire_api import WireApi
 from trunkline.console.wire_control import WireControl
+from trunkline.console.wire_findings import findings_of
 from trunkline.console.wire_log import WireLog
 from trunkline.console.wire_masking import Masker
 from trunkline.hub.agent_views import configured_id
@@ -48,6 +49,7 @@ class Wire:
             agents,
             clock=self._clock,
             gateway=lambda: directory.base_url,
+            check=findings_of,
         )
         faults = FaultsApi(
             self.control, agents, why_refused=lambda: why_no_faults(directory.settings)

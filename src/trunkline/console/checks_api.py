@@ -8,7 +8,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from trunkline.api.api import Call, Route
 from trunkline.model.errors import InvalidParams
-from trunkline.protocol.checks import Finding, Sent, card_report, check, check_order
+from trunkline.model.findings import FINDING_TEXTS, Finding
+from trunkline.protocol.checks import Sent, card_report, check, check_order
 
 _MAX_EVENTS: Final = 10_000
 _MAX_BODY_BYTES: Final = 4 * 1024 * 1024
@@ -33,12 +34,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "CheckRequest.complete": "Whether these are all events of the stream: it was not cut off and "
     "is not under way.",
     "CheckResult.findings": "What was found. The last ones say what was not shown or not checked.",
-    "Finding.rule": "The specification and the section, or the topic where it has no number.",
-    "Finding.severity": "`error` breaks a rule; `warning` breaks a recommendation, or what many "
-    "implementations rely on; `note` is for information.",
-    "Finding.pointer": "Where in the message, as a JSON pointer (RFC 6901). With `events` it "
-    "begins with the number of the event, from 0.",
-    "Finding.text": "What is wrong, for people.",
+    **FINDING_TEXTS,
 }
 
 

@@ -12,9 +12,10 @@ from trunkline.console.recorded_agents import AgentName, KnowsAgents, agent_of
 from trunkline.console.wire_control import WireControl
 from trunkline.console.wire_log import Wanted, WireLog
 from trunkline.model.errors import RouteNotFound
+from trunkline.model.findings import FINDING_TEXTS, Finding
 from trunkline.model.timestamps import format_timestamp
 from trunkline.ports.clock import Clock
-from trunkline.ports.wire_log import Finding, WireRecord
+from trunkline.ports.wire_log import WireRecord
 from trunkline.ports.wire_views import (
     RecordedAgent,
     RecordingBody,
@@ -95,11 +96,7 @@ TEXTS: Final = {
     "WireFrame.event": "The type of a server-sent event.",
     "isInjected": "Whether it is there only because of a fault.",
     "findings": "The rules of the protocol that the messages break.",
-    "Finding.rule": "The section of the specification.",
-    "severity": "`error`: the specification forbids it. `warning`: it advises against it. `note`: "
-    "worth knowing.",
-    "pointer": "The place in the message, as a JSON pointer.",
-    "Finding.text": "What is wrong.",
+    **FINDING_TEXTS,
     "after": "Only those behind this id.",
     "limit": "Maximum number of items.",
     "q": "A text that occurs in a URL, an id, a header or a body, whatever its case.",

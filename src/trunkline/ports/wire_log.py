@@ -19,15 +19,6 @@ Direction: TypeAlias = Literal["in", "out"]
 HeaderLines: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 
-class Finding(Struct, frozen=True, kw_only=True):
-    """A message that breaks a rule of the protocol."""
-
-    rule: str
-    severity: Literal["error", "warning", "note"]
-    pointer: str
-    text: str
-
-
 class WireSummary(Struct, frozen=True, kw_only=True, rename="camel"):
     """One exchange in a list. Texts that are not known are empty."""
 

@@ -4,7 +4,8 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
-from trunkline.ports.wire_log import Finding, Side, WireRecord, WireSummary
+from trunkline.model.findings import Finding
+from trunkline.ports.wire_log import Side, WireRecord, WireSummary
 
 MAX_PAGE: Final = 500
 MAX_MINUTES: Final = 7 * 24 * 60

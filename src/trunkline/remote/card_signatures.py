@@ -1,14 +1,14 @@
 """`CardKeys`: checks that a card was signed with a trusted key (A2A 1.0 §8.4, JWS)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from trunkline.extras import install_command
 from trunkline.model.card import AgentCard, AgentCardSignature
 from trunkline.model.errors import InvalidAgentResponse
+from trunkline.model.findings import SignatureStatus, Verdict
 from trunkline.protocol import card_reading, card_signing
 from trunkline.remote.errors import BadPeerAnswer, InvalidTarget
 
@@ -27,19 +27,6 @@ _MAX_SIGNATURES: Final = 16
 _MIN_RSA_BITS: Final = 2048
 # Of the texts of a header that a view repeats.
 _SHOWN_CHARS: Final = 128
-
-
-Verdict: TypeAlias = Literal["valid", "invalid", "unknown_key"]
-
-
-class SignatureStatus(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is known of one signature of a card."""
-
-    key_id: str
-    algorithm: str
-    verdict: Verdict
-    # For people.
-    text: str
 
 
 class CardKeys:

@@ -7,17 +7,17 @@ findings. Read `findings` first, then `messages` (one message), `order` (a strea
 """
 
 from trunkline.protocol.checks.cards import card_report, check_card
-from trunkline.protocol.checks.findings import MAX_FINDINGS, Finding
-from trunkline.protocol.checks.messages import Sent, check
+from trunkline.protocol.checks.findings import MAX_FINDINGS
+from trunkline.protocol.checks.messages import Sent, check, operation_of
 from trunkline.protocol.checks.order import StreamChecker, check_order
 
 __all__ = [
     "MAX_FINDINGS",
-    "Finding",
     "Sent",
     "StreamChecker",
     "card_report",
     "check",
     "check_card",
     "check_order",
+    "operation_of",
 ]

@@ -4,8 +4,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from trunkline.model.findings import Finding
 from trunkline.protocol import card_signing
-from trunkline.protocol.checks.findings import Finding, Report, below, kind_of, shown
+from trunkline.protocol.checks.findings import Report, below, kind_of, shown
 from trunkline.protocol.checks.shapes import (
     Check,
     Member,

@@ -1,10 +1,8 @@
-"""`Finding`: one thing that is wrong with a message; `Report` collects those of a message."""
+"""`Report`: collects what is wrong with a message, up to a bound."""
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
-from msgspec import Struct
-
-Severity: TypeAlias = Literal["error", "warning", "note"]
+from trunkline.model.findings import Finding, Severity
 
 # A message of a hostile peer may break a rule in every one of its values.
 MAX_FINDINGS: Final = 100
@@ -16,17 +14,6 @@ _NAME_CHARS: Final = 100
 _SHOWN_BITS: Final = 128
 
 CHECKS: Final = "Checks of the gateway"
-
-
-class Finding(Struct, frozen=True):
-    # The specification with the section, or the topic where the section has no number.
-    rule: str
-    # `error` breaks a rule, `warning` a recommendation or what many implementations rely on; a
-    # `note` is for information.
-    severity: Severity
-    # A JSON pointer (RFC 6901) into the message; empty for the message as a whole.
-    pointer: str
-    text: str
 
 
 class Report:

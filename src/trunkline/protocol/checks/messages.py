@@ -8,11 +8,12 @@ from msgspec import Struct
 
 from trunkline.model.calls import Operation
 from trunkline.model.errors import InvalidParams, InvalidRequest, ParseFailed
+from trunkline.model.findings import Finding
 from trunkline.protocol import hub, limits
 from trunkline.protocol.checks import shapes_v03, shapes_v1
 from trunkline.protocol.checks.cards import CARD_CHECKS
 from trunkline.protocol.checks.error_shapes import check_rest_error, check_rpc_error
-from trunkline.protocol.checks.findings import CHECKS, Finding, Report, below, kind_of, shown
+from trunkline.protocol.checks.findings import CHECKS, Report, below, kind_of, shown
 from trunkline.protocol.checks.headers import check_headers
 from trunkline.protocol.checks.shapes import Check
 from trunkline.protocol.operations import METHOD_OF, METHODS, STREAMING

@@ -10,9 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.model.calls import Operation
+from trunkline.model.findings import Finding
 from trunkline.model.values import INTERRUPTED, TERMINAL, TaskState
 from trunkline.protocol import v03_types as v03
-from trunkline.protocol.checks.findings import CHECKS, Finding, Report, below, shown
+from trunkline.protocol.checks.findings import CHECKS, Report, below, shown
 from trunkline.protocol.checks.messages import (
     NOT_A2A,
     Binding,
