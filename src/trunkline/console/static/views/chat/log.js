@@ -145,7 +145,7 @@ function Actions({ entry, talk, isUser, onEdit }) {
     ${entry.at ? html`<${Time} at=${entry.at} />` : null}
     ${text ? html`<${CopyButton} text=${text} />` : null}
     ${isUser ? html`<button type="button" class="small" onClick=${() => onEdit.resend(entry)}>Send again</button>
-      <button type="button" class="small" onClick=${() => onEdit.branch(entry)}>Edit in a new conversation</button>` : null}
+      ${onEdit.branch ? html`<button type="button" class="small" onClick=${() => onEdit.branch(entry)}>Edit in a new conversation</button>` : null}` : null}
     ${entry.taskId ? html`<a class="button small" href=${link("tasks", entry.taskId)}>Task</a>
       <a class="button small" href=${link("inspector", { taskId: entry.taskId })}>Wire</a>` : null}
     <button type="button" class="small" aria-expanded=${String(isOpen)} onClick=${() => setOpen(!isOpen)}>Details</button>
