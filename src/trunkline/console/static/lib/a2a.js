@@ -8,7 +8,7 @@ const METHODS = {
   "1.0": { send: "SendMessage", stream: "SendStreamingMessage", get: "GetTask", cancel: "CancelTask", subscribe: "SubscribeToTask" },
   0.3: { send: "message/send", stream: "message/stream", get: "tasks/get", cancel: "tasks/cancel", subscribe: "tasks/resubscribe" },
 };
-const FIRST_PAUSE_MS = 400;
+const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 10_000;
 const POLL_MS = 1000;
 

@@ -324,7 +324,7 @@ export class Conversation {
       task.stop = isCanceled ? { word: "canceled" } : { word: "refused", reason: `The task is ${after?.status?.state ?? "unchanged"}.` };
       if (after) this.take({ seq: null, statusUpdate: { taskId, contextId: this.contextId, status: after.status } });
     } catch (error) {
-      const isUnsupported = [-32601].includes(error.code) || /not support|unsupported/i.test(error.message);
+      const isUnsupported = error.code === -32601 || error.reason === "UNSUPPORTED_OPERATION";
       task.stop = isUnsupported ? { word: "unsupported" } : { word: "refused", reason: error.message };
     }
     this.changed();
