@@ -280,12 +280,12 @@ def test_reload_in_the_middle_of_a_stream(page: Page, served: Gateway, tmp_path:
 
 
 def test_lost_connections(page: Page, watch: Watch, served: Gateway) -> None:
-    """Each stream breaks after three events, and each attempt brings the next three."""
+    """Each stream breaks after six events, and the next one goes on behind them."""
     watch.expected.append("ERR_")
     agents = httpx.get(f"{served.url}/api/v1/agents").json()["items"]
     agent = next(each["id"] for each in agents if each["handle"] == "demo/writer")
     fault = f"{served.url}/api/v1/agents/{agent}/fault"
-    page.evaluate(SEND, ["PUT", fault, {"cutAfterEvents": 3, "seconds": 60}])
+    page.evaluate(SEND, ["PUT", fault, {"cutAfterEvents": 6, "seconds": 60}])
     try:
         chat_with(page, "writer")
         say(page, "hello")
@@ -299,7 +299,7 @@ def test_gateway_restarts(page: Page, watch: Watch, served: Gateway, tmp_path: P
     watch.expected += ["ERR_", "401"]
     start_waiting(page, tmp_path / "go")
     port = served.port
-    served.stop()
+    served.kill()
     page.get_by_text("The connection is lost").wait_for()
     served.start("--port", str(port))
     # A function in Python does not outlive its process, and the page says so.
