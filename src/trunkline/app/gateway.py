@@ -56,6 +56,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
             if self.hub is not None:
                 await self.hub.open(self.runtimes, self.settings)
             await self.routing.open()
+            self.console.open()
             await self.relaying.open(self.runtimes)
             self.relaying.start()
         except BaseException:
