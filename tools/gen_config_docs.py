@@ -19,7 +19,6 @@ from trunkline.model.profile import ProfileKeys
 from trunkline.relay.tenants.settings import TenantSettings
 from trunkline.settings import schema
 from trunkline.settings.agent_card import (
-from trunkline.settings.console import ConsoleSettings
     ExtendedCardSettings,
     ExtensionSettings,
     ProviderSettings,
@@ -29,6 +28,7 @@ from trunkline.settings.agents import AgentSettings
 from trunkline.settings.auth import ApiKey, AuthSettings
 from trunkline.settings.backends import BackendSettings
 from trunkline.settings.cluster import ClusterSettings
+from trunkline.settings.console import ConsoleSettings
 from trunkline.settings.decode import (
     allows_none,
     bare_type,
