@@ -110,7 +110,7 @@ async def test_every_caller_hears_of_its_own(tmp_path: Path) -> None:
     ):
         await sent(world, "echo", "of dave", by="dave")
         await sent(world, "other", "of the operator", by="operator")
-        world.gateway.console.feed.tell("wire", {"id": "w1"}, key="w1")
+        world.gateway.live.feed.tell("wire", {"id": "w1"}, key="w1")
         await let_out(world)
         assert {each["principal"] for each in boss.of("task")} == {"user:dave", "user:operator"}
         assert {each["principal"] for each in dave.of("task")} == {"user:dave"}
@@ -196,7 +196,7 @@ async def test_a_quiet_stream_has_a_heartbeat_every_15_seconds(tmp_path: Path) -
         assert stream.comments.count(": keep-alive") == 4
         # One who hears news needs none.
         for _ in range(20):
-            world.gateway.console.feed.tell("agents", {}, key="agents")
+            world.gateway.live.feed.tell("agents", {}, key="agents")
             await world.clock.advance(1)
         assert stream.comments.count(": keep-alive") == 4
 
@@ -288,7 +288,7 @@ async def test_what_happens_at_one_node_is_told_at_the_others(
             assert boss.of("task")[-1]["state"] == "TASK_STATE_COMPLETED"
             assert dave.of("task") == boss.of("task")
             # Nobody watches at the first node, and both together do not keep it up.
-            pair.worlds[0].gateway.console.feed.tell("wire", {"id": "w"}, key="w")
+            pair.worlds[0].gateway.live.feed.tell("wire", {"id": "w"}, key="w")
             await pair.clock.advance(2)
             assert boss.of("wire") == []
         for _ in range(130):
