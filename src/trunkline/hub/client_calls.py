@@ -6,9 +6,8 @@ Written by tools/gen_hub_client.py from the table of routes; run it after a chan
 from typing import Any, Literal
 
 from trunkline.api.about import Index
-from trunkline.console.checks_api import CheckRequest, CheckResult
-from trunkline.console.recordings import RecordingView
-from trunkline.console.recordings_api import NewRecording, RecordingList
+from trunkline.api.check_types import CheckRequest, CheckResult
+from trunkline.api.recording_types import NewRecording, RecordingList, RecordingView
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch, AgentQuery, VersionQuery
