@@ -5,19 +5,13 @@
 It starts a gateway with a hub and agents of its own, in a temporary folder, and needs Chromium.
 """
 
-import re
-import shutil
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from playwright.sync_api import Browser, Page, sync_playwright
-from tests.acceptance.gateway import Gateway, gateway
+from playwright.sync_api import Page
+from tests.acceptance.gateway import Gateway
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "images" / "page"
