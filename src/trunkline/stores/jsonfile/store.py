@@ -275,6 +275,8 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead]):
     async def list_all(self, query: port.OperatorQuery) -> port.TaskPage:
         heads, total, position = self._tasks().page_of_all(query)
         tasks = await self._stored(heads, with_artifacts=False)
+        if query.without_tails:
+            tasks = tuple([replace(task, tail=()) for task in tasks])
         return port.TaskPage(tasks=tasks, total=total, next=position)
 
     async def tasks_after(
