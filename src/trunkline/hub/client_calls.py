@@ -8,6 +8,7 @@ from typing import Any, Literal
 from trunkline.api.about import Index
 from trunkline.api.gateway_view import GatewayView
 from trunkline.api.me import KeyBody, Me
+from trunkline.hub.agent_cards import CardView
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch, AgentQuery, VersionQuery
@@ -29,7 +30,18 @@ from trunkline.hub.sign_in_api import StartQuery
 from trunkline.hub.token_changes import IssuedToken
 from trunkline.hub.token_requests import NewToken, Rotation
 from trunkline.hub.tokens_api import TokenPage, TokenQuery
+from trunkline.hub.visits_api import NewVisit, VisitPage, VisitView
 from trunkline.ports.call_views import CallDetails
+from trunkline.ports.task_views import (
+    EventQuery,
+    TaskDetails,
+    TaskEvent,
+    TaskEvents,
+    TaskExport,
+    TaskList,
+    TaskListQuery,
+    Timeline,
+)
 
 
 class HubCalls:
@@ -58,6 +70,13 @@ class HubCalls:
         output where there is one.
         """
         return await self._http.value(dict[str, Any], "POST", "/tools/agent_poll", body=body)
+
+    async def begin_visit(self, body: NewVisit) -> VisitView:
+        """Publish an agent elsewhere as `visit/NAME`, until the gateway stops. Only operators
+        may do this, where `visits` in `[console]` allows it. An agent that is visited
+        already gets the new headers.
+        """
+        return await self._http.value(VisitView, "POST", "/visits", body=body)
 
     async def change_agent(self, id: str, body: AgentPatch) -> AgentView:
         """Change members of an agent; those that are absent keep their values."""
@@ -125,12 +144,20 @@ class HubCalls:
             query=NamedSession(agent=agent, principal=principal, tenant=tenant),
         )
 
+    async def end_visit(self, slug: str) -> None:
+        """Withdraw an agent that was visited. Its tasks stay. Only operators may do this."""
+        await self._http.nothing("DELETE", path_of("/visits/{slug}", slug=slug))
+
     async def exchange_key(self, body: KeyBody) -> None:
         """Exchange an API key of the configuration for a session of the page. The session is
         in a cookie, which counts only together with the header `Trunkline-Page: 1`. It
         stands for the key, and ends with it.
         """
         await self._http.nothing("POST", "/auth/key", body=body)
+
+    async def export_task(self, id: str) -> TaskExport:
+        """Download a task with its whole journal as one JSON file."""
+        return await self._http.value(TaskExport, "GET", path_of("/tasks/{id}/export", id=id))
 
     async def get_access_token(self, body: OAuthForm) -> AccessToken:
         """Exchange a credential for a token (RFC 6749). With `grant_type=client_credentials`
@@ -148,6 +175,10 @@ class HubCalls:
         return await self._http.value(
             AgentView, "GET", path_of("/agents/by-handle/{owner}/{slug}", owner=owner, slug=slug)
         )
+
+    async def get_agent_card(self, id: str) -> CardView:
+        """Get the card of an agent, with what checks of it found."""
+        return await self._http.value(CardView, "GET", path_of("/agents/{id}/card", id=id))
 
     async def get_call(self, id: str) -> CallDetails:
         """Get a call by its correlation id, with its outcome."""
@@ -185,6 +216,22 @@ class HubCalls:
     async def get_sign_in_page(self) -> str:
         """Show the form for login and password, or who is signed in."""
         return await self._http.text("GET", "/auth/sign-in")
+
+    async def get_task(self, id: str) -> TaskDetails:
+        """Get a task, as A2A 1.0 has it, with its place in the journal."""
+        return await self._http.value(TaskDetails, "GET", path_of("/tasks/{id}", id=id))
+
+    async def get_task_event(self, id: str, seq: str) -> TaskEvent:
+        """Get one entry of a task's journal, with all of its texts."""
+        return await self._http.value(
+            TaskEvent, "GET", path_of("/tasks/{id}/events/{seq}", id=id, seq=seq)
+        )
+
+    async def get_task_timeline(self, id: str) -> Timeline:
+        """Get the states, the turns and the idle times of a task. Of the times of at least
+        one second in which nothing was recorded, the hundred longest.
+        """
+        return await self._http.value(Timeline, "GET", path_of("/tasks/{id}/timeline", id=id))
 
     async def get_transcript(
         self, key: str, *, agent: str = "", principal: str = "", tenant: str = "", limit: int = 100
@@ -302,6 +349,57 @@ class HubCalls:
             ),
         )
 
+    async def list_task_events(
+        self,
+        id: str,
+        *,
+        after: int = 0,
+        limit: int = 200,
+        detail: Literal["full", "summary"] = "summary",
+    ) -> TaskEvents:
+        """List the entries of a task's journal, in their order. Each with the time of its
+        commit. `detail=full` has the events as A2A 1.0 has them, with the first characters
+        in place of texts of more than 256 KB.
+        """
+        return await self._http.value(
+            TaskEvents,
+            "GET",
+            path_of("/tasks/{id}/events", id=id),
+            query=EventQuery(after=after, limit=limit, detail=detail),
+        )
+
+    async def list_tasks(
+        self,
+        *,
+        agent: str = "",
+        state: str = "",
+        context_id: str = "",
+        principal: str = "",
+        tenant: str = "",
+        since: str = "",
+        page_size: int = 50,
+        page_token: str = "",
+    ) -> TaskList:
+        """List tasks: the caller's own, for operators those of all. The most recent status
+        first. A task that goes on while pages are read moves to the top of the list, and
+        every other one is on exactly one page.
+        """
+        return await self._http.value(
+            TaskList,
+            "GET",
+            "/tasks",
+            query=TaskListQuery(
+                agent=agent,
+                state=state,
+                context_id=context_id,
+                principal=principal,
+                tenant=tenant,
+                since=since,
+                page_size=page_size,
+                page_token=page_token,
+            ),
+        )
+
     async def list_tokens(
         self, *, principal: str = "", page_size: int = 50, page_token: str = ""
     ) -> TokenPage:
@@ -312,6 +410,12 @@ class HubCalls:
             "/tokens",
             query=TokenQuery(principal=principal, page_size=page_size, page_token=page_token),
         )
+
+    async def list_visits(self) -> VisitPage:
+        """List the agents elsewhere that are published for a while. Only operators may do
+        this.
+        """
+        return await self._http.value(VisitPage, "GET", "/visits")
 
     async def revoke_token(self, id: str) -> None:
         """Revoke a session or a key, by its id or its prefix. When the answer comes, every

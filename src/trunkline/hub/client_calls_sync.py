@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 from trunkline.api.about import Index
 from trunkline.api.gateway_view import GatewayView
 from trunkline.api.me import KeyBody, Me
+from trunkline.hub.agent_cards import CardView
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch
@@ -22,7 +23,16 @@ from trunkline.hub.sessions_api import EndedSession, SessionPage, Transcript
 from trunkline.hub.token_changes import IssuedToken
 from trunkline.hub.token_requests import NewToken, Rotation
 from trunkline.hub.tokens_api import TokenPage
+from trunkline.hub.visits_api import NewVisit, VisitPage, VisitView
 from trunkline.ports.call_views import CallDetails
+from trunkline.ports.task_views import (
+    TaskDetails,
+    TaskEvent,
+    TaskEvents,
+    TaskExport,
+    TaskList,
+    Timeline,
+)
 
 T = TypeVar("T")
 
@@ -56,6 +66,13 @@ class SyncHubCalls:
         output where there is one.
         """
         return self._run(self._calls.agent_poll(body))
+
+    def begin_visit(self, body: NewVisit) -> VisitView:
+        """Publish an agent elsewhere as `visit/NAME`, until the gateway stops. Only operators
+        may do this, where `visits` in `[console]` allows it. An agent that is visited
+        already gets the new headers.
+        """
+        return self._run(self._calls.begin_visit(body))
 
     def change_agent(self, id: str, body: AgentPatch) -> AgentView:
         """Change members of an agent; those that are absent keep their values."""
@@ -116,12 +133,20 @@ class SyncHubCalls:
             self._calls.end_session(key, agent=agent, principal=principal, tenant=tenant)
         )
 
+    def end_visit(self, slug: str) -> None:
+        """Withdraw an agent that was visited. Its tasks stay. Only operators may do this."""
+        self._run(self._calls.end_visit(slug))
+
     def exchange_key(self, body: KeyBody) -> None:
         """Exchange an API key of the configuration for a session of the page. The session is
         in a cookie, which counts only together with the header `Trunkline-Page: 1`. It
         stands for the key, and ends with it.
         """
         self._run(self._calls.exchange_key(body))
+
+    def export_task(self, id: str) -> TaskExport:
+        """Download a task with its whole journal as one JSON file."""
+        return self._run(self._calls.export_task(id))
 
     def get_access_token(self, body: OAuthForm) -> AccessToken:
         """Exchange a credential for a token (RFC 6749). With `grant_type=client_credentials`
@@ -137,6 +162,10 @@ class SyncHubCalls:
     def get_agent_by_handle(self, owner: str, slug: str) -> AgentView:
         """Get an agent by its handle, whatever the case of its letters."""
         return self._run(self._calls.get_agent_by_handle(owner, slug))
+
+    def get_agent_card(self, id: str) -> CardView:
+        """Get the card of an agent, with what checks of it found."""
+        return self._run(self._calls.get_agent_card(id))
 
     def get_call(self, id: str) -> CallDetails:
         """Get a call by its correlation id, with its outcome."""
@@ -169,6 +198,20 @@ class SyncHubCalls:
     def get_sign_in_page(self) -> str:
         """Show the form for login and password, or who is signed in."""
         return self._run(self._calls.get_sign_in_page())
+
+    def get_task(self, id: str) -> TaskDetails:
+        """Get a task, as A2A 1.0 has it, with its place in the journal."""
+        return self._run(self._calls.get_task(id))
+
+    def get_task_event(self, id: str, seq: str) -> TaskEvent:
+        """Get one entry of a task's journal, with all of its texts."""
+        return self._run(self._calls.get_task_event(id, seq))
+
+    def get_task_timeline(self, id: str) -> Timeline:
+        """Get the states, the turns and the idle times of a task. Of the times of at least
+        one second in which nothing was recorded, the hundred longest.
+        """
+        return self._run(self._calls.get_task_timeline(id))
 
     def get_transcript(
         self, key: str, *, agent: str = "", principal: str = "", tenant: str = "", limit: int = 100
@@ -266,6 +309,49 @@ class SyncHubCalls:
             )
         )
 
+    def list_task_events(
+        self,
+        id: str,
+        *,
+        after: int = 0,
+        limit: int = 200,
+        detail: Literal["full", "summary"] = "summary",
+    ) -> TaskEvents:
+        """List the entries of a task's journal, in their order. Each with the time of its
+        commit. `detail=full` has the events as A2A 1.0 has them, with the first characters
+        in place of texts of more than 256 KB.
+        """
+        return self._run(self._calls.list_task_events(id, after=after, limit=limit, detail=detail))
+
+    def list_tasks(
+        self,
+        *,
+        agent: str = "",
+        state: str = "",
+        context_id: str = "",
+        principal: str = "",
+        tenant: str = "",
+        since: str = "",
+        page_size: int = 50,
+        page_token: str = "",
+    ) -> TaskList:
+        """List tasks: the caller's own, for operators those of all. The most recent status
+        first. A task that goes on while pages are read moves to the top of the list, and
+        every other one is on exactly one page.
+        """
+        return self._run(
+            self._calls.list_tasks(
+                agent=agent,
+                state=state,
+                context_id=context_id,
+                principal=principal,
+                tenant=tenant,
+                since=since,
+                page_size=page_size,
+                page_token=page_token,
+            )
+        )
+
     def list_tokens(
         self, *, principal: str = "", page_size: int = 50, page_token: str = ""
     ) -> TokenPage:
@@ -273,6 +359,12 @@ class SyncHubCalls:
         return self._run(
             self._calls.list_tokens(principal=principal, page_size=page_size, page_token=page_token)
         )
+
+    def list_visits(self) -> VisitPage:
+        """List the agents elsewhere that are published for a while. Only operators may do
+        this.
+        """
+        return self._run(self._calls.list_visits())
 
     def revoke_token(self, id: str) -> None:
         """Revoke a session or a key, by its id or its prefix. When the answer comes, every

@@ -190,6 +190,8 @@ class TaskPage(Struct, frozen=True, kw_only=True):
     total: int
     # None on the last page.
     next: tuple[int, int] | None
+    # Of `list_all`: the `after` behind each of the tasks.
+    places: tuple[tuple[int, int], ...] = ()
 
 
 class Store(Protocol):

@@ -215,7 +215,8 @@ class MemoryStore(IndexedStore[_Task]):
             )
             for task in tasks
         ]
-        return port.TaskPage(tasks=tuple(stored), total=total, next=position)
+        places = tuple([(task.status_ms, task.key) for task in tasks])
+        return port.TaskPage(tasks=tuple(stored), total=total, next=position, places=places)
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         self._flush()

@@ -162,7 +162,8 @@ class Reader:
         except _UNREADABLE as error:
             raise self._damaged("a page of tasks", error) from error
         next_after = (found[-1][5], found[-1][0]) if has_more else None
-        return port.TaskPage(tasks=tasks, total=total, next=next_after)
+        places = tuple([(row[5], row[0]) for row in found]) if scope is None else ()
+        return port.TaskPage(tasks=tasks, total=total, next=next_after, places=places)
 
     def _damaged(self, what: str, error: Exception) -> StoreUnusable:
         return StoreUnusable(

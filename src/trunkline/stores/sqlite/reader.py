@@ -236,6 +236,7 @@ class Reader:
             tasks=tuple([self._stored(row, scopes[row[0]], with_tail=tailed) for row in rows]),
             total=total,
             next=listed[-1] if len(page) > query.limit else None,
+            places=tuple([(row[4], row[0]) for row in rows]),
         )
 
     def tasks_after(self, number: int | None, limit: int) -> Sequence[tuple[int, port.Scope, str]]:

@@ -259,6 +259,8 @@ async def a_list_without_tails_has_the_rest(store: Store) -> None:
     await must_put(store, create("u", count=2, status_ms=5))
     for context in ("", "context"):
         page = await store.list_all(OperatorQuery(without_tails=True, context_id=context))
+        behind = await store.list_all(OperatorQuery(context_id=context, after=page.places[0]))
+        assert ids(behind.tasks) == ["u"]
         task, other = page.tasks
         assert (task.tail, task.last_seq, other.tail, other.last_seq) == ((), 3, (), 2)
         assert task.snapshot == Snapshot(2, b'{"id":"t"}')
