@@ -1,7 +1,7 @@
 // The tasks of the caller, for operators those of all: filters, live. `#/tasks`. One task is
 // `#/tasks/ID`, in task.js.
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
-import { agentOf, handleOf, useAgents } from "../lib/agents.js";
+import { handleOf, useAgents } from "../lib/agents.js";
 import { api, isOperator } from "../lib/api.js";
 import { count, line, plural, safe, stateName, stateTone, stateWord } from "../lib/format.js";
 import { hear } from "../lib/live.js";
@@ -46,7 +46,7 @@ export function filtersOf(query, now = Date.now()) {
   const hours = HOURS[query.since];
   return {
     state: states.join(","),
-    agent: agentOf(query.agent)?.id ?? query.agent,
+    agent: query.agent,
     contextId: query.context,
     principal: query.caller,
     tenant: query.tenant,
@@ -236,12 +236,10 @@ function useExactTask(text) {
   const [found, setFound] = useState(null);
   useEffect(() => {
     setFound(null);
-    if (!/^[\w.:-]{8,128}$/.test(text)) return undefined;
+    // Ids have digits; a request for each word that is typed would be in vain.
+    if (!/^(?=.*\d)[\w.:-]{8,128}$/.test(text)) return undefined;
     const controller = new AbortController();
-    api("/tasks", { query: { id: text, pageSize: 1 }, signal: controller.signal }).then(
-      (page) => setFound(page.items.find(({ id }) => id === text) ?? null),
-      () => {},
-    );
+    api(`/tasks/${encodeURIComponent(text)}`, { signal: controller.signal }).then(setFound, () => {});
     return () => controller.abort();
   }, [text]);
   return found;
@@ -278,14 +276,14 @@ function Filters({ query, operator }) {
 }
 
 // A field that filters when the typing ends.
-export function Typed({ name, label, query, list }) {
+export function Typed({ name, label, query, list, isFilter = false }) {
   const [text, setText] = useState(query[name] ?? "");
   useEffect(() => setText(query[name] ?? ""), [query[name]]);
   useEffect(() => {
     const timer = setTimeout(() => (query[name] ?? "") !== text.trim() && filterBy({ [name]: text.trim() }), 400);
     return () => clearTimeout(timer);
   }, [text]);
-  return html`<input class="typed" aria-label=${label} placeholder=${label} list=${list} value=${text} onInput=${(event) => setText(event.target.value)} />`;
+  return html`<input class="typed" data-filter=${isFilter || undefined} aria-label=${label} placeholder=${label} list=${list} value=${text} onInput=${(event) => setText(event.target.value)} />`;
 }
 
 function Rows({ rows, operator, onNear }) {
