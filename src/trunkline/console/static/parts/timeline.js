@@ -7,7 +7,7 @@ import { link } from "../lib/router.js";
 
 // A gap longer than this share of the time without gaps is cut short to it.
 const GAP_SHARE = 0.08;
-const MIN_CUT_MS = 2000;
+const MIN_CUT_MS = 10_000;
 // Bars that begin in the same thousandth of the width cannot be told apart: only the first is drawn.
 const PLACES = 1000;
 
@@ -35,7 +35,8 @@ export function axisOf(from, to, gaps) {
   return { at, cuts, from, to };
 }
 
-export function Waterfall({ timeline, task, isOver, seqHref, selectedAt }) {
+// `lastAt` is the time of the last event, if it is known.
+export function Waterfall({ timeline, task, lastAt, isOver, seqHref, selectedAt }) {
   const now = useNow(!isOver);
   const { states, turns, gaps, calls } = timeline;
   const axis = useMemo(() => {
@@ -49,7 +50,7 @@ export function Waterfall({ timeline, task, isOver, seqHref, selectedAt }) {
       if (time < from) from = time;
       if (time > to) to = time;
     }
-    return axisOf(from, to, isOver ? gaps : [...gaps, { from: task.statusAt, to: new Date(now).toISOString() }]);
+    return axisOf(from, to, isOver || !lastAt ? gaps : [...gaps, { from: lastAt, to: new Date(now).toISOString() }]);
   }, [timeline, isOver ? 0 : now]);
   const end = (time) => ms(time) || axis.to;
   const [stateBars, turnBars, callBars] = useMemo(
@@ -114,7 +115,7 @@ function Lane({ name, bars, axis, selectedAt, mostRows = 1 }) {
   </div>`;
 }
 
-const placeOf = (left, right) => ({ left: `${left * 100}%`, width: `max(3px, ${(right - left) * 100}%)` });
+const placeOf = (left, right) => ({ left: `min(100% - 3px, ${left * 100}%)`, width: `max(3px, ${(right - left) * 100}%)` });
 
 // The bars with their place; overlapping ones go into further rows, as far as there are some.
 function placed(bars, axis, mostRows) {

@@ -70,7 +70,7 @@ export default function Task({ id, query }) {
     <${Problem} error=${details.error} again=${details.again} />
     <${Problem} error=${timeline.error} again=${timeline.again} />
     ${timeline.data
-      ? html`<${Waterfall} timeline=${timeline.data} task=${data} isOver=${isDone || isWaitingForPerson(state)}
+      ? html`<${Waterfall} timeline=${timeline.data} task=${data} lastAt=${journal.bySeq(journal.lastSeq)?.at ?? news?.at} isOver=${isDone || isWaitingForPerson(state)}
           seqHref=${(seq) => link("tasks", id, { seq })} selectedAt=${journal.bySeq(Number(query.seq))?.at} />`
       : timeline.error ? null : html`<${Loading} what="Reading the timeline" />`}
     <${Calls} calls=${timeline.data?.calls ?? []} />
