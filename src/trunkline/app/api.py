@@ -11,6 +11,7 @@ from trunkline.app.console import GatewayConsole, is_console
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
+from trunkline.app.relay.relaying import Relaying
 from trunkline.app.routing import GatewayRouting
 from trunkline.hub.agent_views import AgentViews
 from trunkline.hub.agents_api import ConfiguredAgentsApi
@@ -37,6 +38,7 @@ class GatewayApi:
         hub: Hub | None,
         console: GatewayConsole | None,
         directory: AgentDirectory,
+        relaying: Relaying,
         *,
         local_url: str,
     ) -> None:
@@ -51,6 +53,7 @@ class GatewayApi:
         api.add(*ToolsApi(tokens, definitions, max_body_bytes=self._max_body_bytes).routes())
         api.add(*CallsApi(routing.routing.call_list).routes())
         api.add(*SessionsApi(routing.routing.session_list).routes())
+        api.add(*relaying.routes())
         if hub is None:
             views = AgentViews(registry=None, directory=directory)
             api.add(*ConfiguredAgentsApi(directory, views).routes())

@@ -224,7 +224,7 @@ def build(
     if console is not None:
         console.connect(front)
     gateway = Gateway(
-        api=GatewayApi(front, routing, hub, console, directory, local_url=local_url),
+        api=GatewayApi(front, routing, hub, console, directory, relaying, local_url=local_url),
         front=front,
         runtimes=runtimes,
         directory=directory,
