@@ -81,7 +81,7 @@ async def test_filters_find_rows_and_refuse_what_they_do_not_know() -> None:
             "pageSize=201",
             "pageToken=bnVsbA",
         ):
-            assert (await world.call("GET", "/audit", query=query)).status == 400
+            assert (await world.call("GET", "/audit", query=wrong)).status == 400
 
 
 async def test_pages_give_every_row_once_while_others_come() -> None:

@@ -153,6 +153,6 @@ async def test_a_gateway_without_a_hub_has_the_sessions_of_its_callers(tmp_path:
         assert (await get("/sessions", "you"))[1]["items"] == []
         assert (await get("/sessions"))[0] == 401
         assert (await get("/calls", "me"))[1]["items"] == []
-        assert (await get("/agents", "me"))[0] == 404
+        assert (await get("/tokens", "me"))[0] == 404
     finally:
         await gateway.close()

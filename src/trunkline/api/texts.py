@@ -19,7 +19,8 @@ _MEMBERS: Final[Mapping[str, str]] = {
     "but those who manage it.",
     "visibility": "`public`: in lists, with a card for everyone. `unlisted`: in no list. "
     "`private`: unknown to callers without a grant.",
-    "source": "Agents of a configuration file are changed there.",
+    "source": "Agents of a configuration file are changed there; `temporary` ones end with the "
+    "gateway.",
     "version": "Rises with every change. A change that names another version than the present one "
     "is refused with 409; 0 names none.",
     "skills": "The skills on the card of the agent.",
@@ -33,6 +34,12 @@ _MEMBERS: Final[Mapping[str, str]] = {
     "problem": "Why a published agent cannot be called; empty when it can.",
     "cardPath": "The path of its card.",
     "jsonrpcPath": "The path of its JSON-RPC interface.",
+    "restPath": "The path of its HTTP+JSON interface; empty where it has none.",
+    "versions": "The versions of A2A in which it can be called.",
+    "queue": "Its turns at this gateway.",
+    "running": "How many run.",
+    "waiting": "How many wait for their turn.",
+    "backendKind": "The kind of its backend, which operators see.",
     "online": "Whether the backend is there.",
     "queriesToday": "Queries since the beginning of the day in UTC; absent where none are counted.",
     "queriesAllTime": "Queries since the agent exists; absent where none are counted.",

@@ -13,11 +13,14 @@ from trunkline.app.front import Front
 from trunkline.app.hub import Hub
 from trunkline.app.relay.relaying import Relaying
 from trunkline.app.routing import GatewayRouting
+from trunkline.hub.agent_cards import AgentCards
 from trunkline.hub.agent_views import AgentViews
 from trunkline.hub.agents_api import ConfiguredAgentsApi
 from trunkline.hub.calls_api import CallsApi
 from trunkline.hub.sessions_api import SessionsApi
 from trunkline.hub.tools_api import MAX_DEPTH, ROOM_BYTES, ToolsApi
+from trunkline.hub.visits import Visits
+from trunkline.hub.visits_api import VisitsApi
 from trunkline.model.principal import Principal
 from trunkline.routing.tool_tokens import ToolAddress
 from trunkline.routing.tools import TOOLS
@@ -54,11 +57,18 @@ class GatewayApi:
         api.add(*CallsApi(routing.routing.call_list).routes())
         api.add(*SessionsApi(routing.routing.session_list).routes())
         api.add(*relaying.routes())
+        views = AgentViews(registry=None, directory=directory)
         if hub is None:
-            views = AgentViews(registry=None, directory=directory)
-            api.add(*ConfiguredAgentsApi(directory, views).routes())
+            cards = AgentCards(directory=directory)
+            api.add(*ConfiguredAgentsApi(directory, views, cards).routes())
         if console is not None:
-            api.add(*console.routes(known=[route.name for route in api.routes]))
+            visits = Visits(
+                directory, allowed=lambda: directory.settings.console.visits, clock=console.clock
+            )
+            api.add(*VisitsApi(visits, directory, views).routes())
+            api.add(*console.routes(api))
+            if hub is not None:
+                hub.sign_in.end_others(console.session_api.end)
         front.application.mount(PREFIX, partial(serve_with, api))
         # The package is an extra.
         if find_spec("mcp") is not None:

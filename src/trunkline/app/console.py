@@ -1,7 +1,7 @@
 """`GatewayConsole`: the page of a gateway, put together and connected with the server."""
 
 import ipaddress
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 from starlette.requests import Request
 
-from trunkline.api.api import Route
+from trunkline.api.api import Api, Route
 from trunkline.api.gateway_view import SignIn
 from trunkline.app.front import Front
 from trunkline.app.runtimes import Runtimes
@@ -26,6 +26,8 @@ from trunkline.ports.clock import Clock
 from trunkline.runtime.due_work import DueKind
 from trunkline.server.access import is_direct, is_loopback
 from trunkline.server.asgi import AsgiRequest, serve_with
+from trunkline.server.http import Request as HttpRequest
+from trunkline.server.http import Response as HttpResponse
 from trunkline.server.http import hostname_of
 from trunkline.settings import Settings
 from trunkline.settings.server import is_loopback_host
@@ -53,6 +55,7 @@ class GatewayConsole:
         listens."""
         self._settings = settings
         self._main = main
+        self.clock = clock
         self._base_url = base_url
         self._local_url = local_url
         port = urlsplit(local_url).port if local_url else None
@@ -94,12 +97,20 @@ class GatewayConsole:
         self._front = front
         front.on_apply(lambda: self._follow(front.settings))
         serve = partial(serve_with, self._pages)
-        front.application.mount("/", serve)
+
+        def serve_root(request: HttpRequest, response: HttpResponse) -> Awaitable[None]:
+            # Clients of A2A that were given the base URL learn where the cards are.
+            if request.method in ("GET", "HEAD") and _takes_html(request):
+                return serve(request, response)
+            return front.application.serve_nothing(request, response)
+
+        front.application.mount("/", serve_root)
         front.application.mount(FOLDER_PATH, serve)
 
-    def routes(self, *, known: Sequence[str]) -> Iterator[Route]:
-        """`known` are the names of routes that a hub has."""
-        yield from self.session_api.routes(known=known)
+    def routes(self, api: Api) -> Iterator[Route]:
+        """Those that the interface does not have from a hub."""
+        self._api = api
+        yield from self.session_api.routes(known=[route.name for route in api.routes])
         yield from GatewayApi(self._facts).routes()
 
     def url(self, valid_s: float = CODE_S) -> str:
@@ -151,11 +162,16 @@ class GatewayConsole:
     async def _facts(self) -> GatewayFacts:
         settings = self._settings
         can_open = self.is_on_loopback
+        routes = [route for route in self._api.routes if route.path]
         sign_in: SignIn = "hub" if settings.hub is not None else "code" if can_open else "key"
         return GatewayFacts(
             sign_in=sign_in,
             hub=settings.hub is not None,
-            features={},
+            # The first segments of the routes, such as `agents`.
+            features={
+                **dict.fromkeys((route.path.split("/")[1] for route in routes), True),
+                "visits": settings.console.visits != "never",
+            },
             public_url=self._base_url,
             store=", ".join(map(place_of, settings.stores())) or "none",
             nodes=1,
@@ -168,6 +184,11 @@ class GatewayConsole:
 
 def _is_direct(request: Request) -> bool:
     return is_direct(AsgiRequest.of(request.scope, request.receive))
+
+
+def _takes_html(request: HttpRequest) -> bool:
+    accept = request.headers.get(b"accept", b"*/*").lower()
+    return b"text/html" in accept or b"*/*" in accept or b"text/*" in accept
 
 
 def _is_address(name: str) -> bool:

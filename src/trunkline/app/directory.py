@@ -39,8 +39,9 @@ from trunkline.model.handles import folded
 from trunkline.model.profile import Profile
 from trunkline.ports.backend import Backend
 from trunkline.ports.clock import Clock
-from trunkline.ports.directory import Listing, Standing
+from trunkline.ports.directory import Listing, Load, Standing
 from trunkline.ports.tools import LendsTools, TurnTool
+from trunkline.protocol import cards
 from trunkline.routing.callees import Callee
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.runtime import Runtime
@@ -116,6 +117,16 @@ class AgentDirectory:
     def find(self, handle: str) -> Listing | None:
         entry = self._entries.get(handle)
         return None if entry is None else _listing(entry, self.base_url)
+
+    def load(self, handle: str) -> Load:
+        entry = self._entries.get(handle)
+        if entry is None:
+            return Load(0, 0)
+        return Load(entry.agent.lanes.running, entry.agent.lanes.total_waiting)
+
+    def card_json(self, handle: str) -> bytes | None:
+        entry = self._entries.get(handle)
+        return None if entry is None else cards.encode(entry.endpoints[0].card, "1.0")
 
     def list(self) -> Sequence[Listing]:
         return [_listing(entry, self.base_url) for entry in self._entries.values()]
@@ -498,6 +509,9 @@ def _listing(entry: _Entry, base_url: str) -> Listing:
         jsonrpc_path=first.jsonrpc_path,
         card_url=(entry.settings.public_url.rstrip("/") or base_url) + card_path,
         standing=entry.standing,
+        rest_path=first.rest_path or "",
+        versions=tuple(map(str, first.dialects.versions)),
+        backend_kind=str(entry.settings.backend.__struct_config__.tag),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from trunkline.app.directory import AgentDirectory
 from trunkline.clock import Uuid4Ids
 from trunkline.config.secret import secrets_in
+from trunkline.hub.agent_cards import AgentCards
 from trunkline.hub.agent_changes import AgentChanges, nothing
 from trunkline.hub.agent_views import AgentViews
 from trunkline.hub.agents_api import AgentsApi
@@ -59,7 +60,7 @@ class RegistryParts:
         )
         self._use(lambda: directory.settings)
         self.views = AgentViews(registry=self.registry, directory=directory, figures=figures)
-        return AgentsApi(self.registry, self.agents, self.views)
+        return AgentsApi(self.registry, self.agents, self.views, AgentCards(directory=directory))
 
     def work_alone(self, settings: Settings) -> None:
         """Change agents without a gateway that serves them."""

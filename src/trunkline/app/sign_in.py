@@ -125,6 +125,10 @@ class HubSignIn:
     def routes(self) -> Iterator[Route]:
         return self._api.routes()
 
+    def end_others(self, end: Callable[[Request], Awaitable[Sequence[str]]]) -> None:
+        """Have a sign-out end what other sessions a request has; it returns cookies to set."""
+        self._api.end_others = end
+
     def due_kinds(self) -> Sequence[DueKind]:
         return (DueKind(name=CODE, handle=_forget),)
 

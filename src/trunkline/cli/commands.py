@@ -22,6 +22,7 @@ from trunkline.cli import (
     token,
     tool,
 )
+from trunkline.cli import open as open_command
 from trunkline.cli.options import Debug, Output
 from trunkline.cli.remote import card, login, send, targets, tasks
 from trunkline.cli.usage import Commands, command
@@ -46,6 +47,7 @@ app = typer.Typer(
 )
 command(app, "serve", panel=RUNNING)(serve.serve)
 command(app, "attach", panel=RUNNING)(attach.attach)
+command(app, "open", panel=RUNNING)(open_command.open_page)
 app.add_typer(agent.app, name="agent", rich_help_panel=RUNNING)
 app.add_typer(relay.app, name="relay", rich_help_panel=RUNNING)
 command(app, "send", panel=CALLING)(send.send)

@@ -11,11 +11,18 @@ from trunkline.hub.agent_limits import LimitsBody
 from trunkline.hub.agents import AgentRow, Skill, Status, Visibility
 from trunkline.hub.figures import AgentFigures, Figures
 from trunkline.hub.registry import Registry
-from trunkline.model.principal import Principal, manages
+from trunkline.model.principal import OPERATOR, Principal, manages
 from trunkline.model.timestamps import format_timestamp
-from trunkline.ports.directory import Directory, Listing
+from trunkline.ports.directory import Directory, Listing, Load
 
 _NO_FIGURES: Final = AgentFigures(queries_today=0, queries_all_time=0)
+
+
+class QueueView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The turns of an agent at this gateway."""
+
+    running: int
+    waiting: int
 
 
 class AgentView(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -29,13 +36,18 @@ class AgentView(Struct, frozen=True, kw_only=True, rename="camel"):
     status: Status
     visibility: Visibility
     # Agents of a configuration file are changed there.
-    source: Literal["registry", "configuration"]
+    source: Literal["registry", "configuration", "temporary"]
     # Rises with every change; 0 for an agent of a configuration file.
     version: int
     # Paths of the gateway.
     card_path: str
     jsonrpc_path: str
+    # Empty for an agent that is not served over HTTP+JSON.
+    rest_path: str
+    # The versions of A2A in which it can be called; none while it is not published.
+    versions: tuple[str, ...]
     online: bool
+    queue: QueueView
     skills: tuple[Skill, ...]
     isolated: bool | UnsetType = UNSET
     daily_budget_queries: int | UnsetType = UNSET
@@ -44,6 +56,8 @@ class AgentView(Struct, frozen=True, kw_only=True, rename="camel"):
     queries_today: int | UnsetType = UNSET
     queries_all_time: int | UnsetType = UNSET
     last_query_at: str | UnsetType | None = UNSET
+    # For operators, also of agents of the configuration.
+    backend_kind: str | UnsetType = UNSET
     # The rest is for those who manage the agent.
     limits: LimitsBody | UnsetType = UNSET
     profile: str | UnsetType = UNSET
@@ -60,6 +74,10 @@ class AgentView(Struct, frozen=True, kw_only=True, rename="camel"):
 def configured_id(handle: str) -> str:
     """The id of an agent of the configuration, which has no record."""
     return f"agt_{hashlib.sha256(handle.encode()).hexdigest()[:32]}"
+
+
+def _is_operator(caller: Principal | None) -> bool:
+    return caller is not None and OPERATOR in caller.roles
 
 
 class AgentViews(Struct, frozen=True, kw_only=True):
@@ -95,6 +113,9 @@ class AgentViews(Struct, frozen=True, kw_only=True):
     ) -> AgentView:
         is_manager = caller is not None and manages(caller, row.owner)
         address = f"/api/a2a/v1/agents/{row.handle}"
+        listed = None
+        if self.directory is not None and row.is_published:
+            listed = self.directory.find(row.handle)
         given: dict[str, Any] = {}
         if is_manager:
             given = {
@@ -107,6 +128,8 @@ class AgentViews(Struct, frozen=True, kw_only=True):
                 "updated_at": format_timestamp(row.updated_ms),
                 "updated_by": row.updated_by,
             }
+        if _is_operator(caller):
+            given["backend_kind"] = row.kind
         return AgentView(
             id=row.id,
             handle=row.handle,
@@ -121,7 +144,10 @@ class AgentViews(Struct, frozen=True, kw_only=True):
             version=row.version,
             card_path=f"{address}/agent-card.json",
             jsonrpc_path=address,
+            rest_path="" if listed is None else listed.rest_path,
+            versions=() if listed is None else listed.versions,
             online=is_online,
+            queue=self._queue(row.handle),
             skills=row.skills,
             isolated=row.isolated,
             daily_budget_queries=row.limits.daily_budget_queries,
@@ -150,12 +176,20 @@ class AgentViews(Struct, frozen=True, kw_only=True):
         if self.directory is not None:
             online = await asyncio.gather(*(self.directory.is_online(e.handle) for e in listed))
         return [
-            self._configured_view(each, is_online, figures)
+            self._configured_view(each, caller, is_online, figures)
             for each, is_online in zip(listed, online, strict=True)
         ]
 
+    def _queue(self, handle: str) -> QueueView:
+        load = Load(0, 0) if self.directory is None else self.directory.load(handle)
+        return QueueView(running=load.running, waiting=load.waiting)
+
     def _configured_view(
-        self, listed: Listing, is_online: bool, figures: Mapping[str, AgentFigures]
+        self,
+        listed: Listing,
+        caller: Principal | None,
+        is_online: bool,
+        figures: Mapping[str, AgentFigures],
     ) -> AgentView:
         owner, _, slug = listed.handle.partition("/")
         card = listed.card
@@ -171,12 +205,16 @@ class AgentViews(Struct, frozen=True, kw_only=True):
             tagline="",
             description=card.description,
             status="published",
-            visibility="public",
-            source="configuration",
+            visibility="public" if listed.standing is None else "private",
+            source="configuration" if listed.standing is None else "temporary",
             version=0,
             card_path=listed.card_path,
             jsonrpc_path=listed.jsonrpc_path,
+            rest_path=listed.rest_path,
+            versions=listed.versions,
             online=is_online,
+            queue=self._queue(listed.handle),
             skills=skills,
+            backend_kind=listed.backend_kind if _is_operator(caller) else UNSET,
             **self._counted(listed.handle, figures),
         )

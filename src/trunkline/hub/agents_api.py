@@ -9,6 +9,8 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from trunkline.api.api import Call, Handler, Route
+from trunkline.engine.access import reaches
+from trunkline.hub.agent_cards import CARD_TEXTS, AgentCards, CardView
 from trunkline.hub.agent_changes import AgentChanges, NewAgent
 from trunkline.hub.agent_limits import LIMIT_TEXTS
 from trunkline.hub.agent_views import AgentView, AgentViews, configured_id
@@ -57,7 +59,7 @@ class VersionQuery(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def reading_routes(
-    *, list_agents: Handler, get: Handler, get_by_handle: Handler
+    *, list_agents: Handler, get: Handler, get_by_handle: Handler, get_card: Handler
 ) -> Iterator[Route]:
     """The routes that read agents, which every gateway has."""
     yield Route(
@@ -88,24 +90,39 @@ def reading_routes(
         result=AgentView,
         is_public=True,
     )
+    yield Route(
+        method="GET",
+        path="/agents/{id}/card",
+        name="get_agent_card",
+        summary="Get the card of an agent, with what checks of it found.",
+        handle=get_card,
+        result=CardView,
+        texts=CARD_TEXTS,
+        is_public=True,
+    )
 
 
 class ConfiguredAgentsApi:
     """The routes of agents at a gateway without a hub."""
 
-    def __init__(self, directory: Directory, views: AgentViews) -> None:
+    def __init__(self, directory: Directory, views: AgentViews, cards: AgentCards) -> None:
         self._directory = directory
         self._views = views
+        self._cards = cards
 
     def routes(self) -> Iterator[Route]:
         yield from reading_routes(
-            list_agents=self._list, get=self._get, get_by_handle=self._get_by_handle
+            list_agents=self._list,
+            get=self._get,
+            get_by_handle=self._get_by_handle,
+            get_card=self._get_card,
         )
 
     async def _list(self, call: Call) -> AgentPage:
         query: AgentQuery = call.query
         after = _key_of_token(query.page_token)
-        found = [each for each in wanted(self._directory.list(), query) if each[0] > after]
+        listed = [each for each in self._directory.list() if may_see(each, call.principal)]
+        found = [each for each in wanted(listed, query) if each[0] > after]
         page = heapq.nsmallest(query.page_size + 1, found, key=_first)
         token = ""
         if len(page) > query.page_size:
@@ -121,11 +138,21 @@ class ConfiguredAgentsApi:
         wanted = folded(f"{call.path['owner']}/{call.path['slug']}")
         return await self._one(call, lambda handle: folded(handle) == wanted)
 
+    async def _get_card(self, call: Call) -> CardView:
+        return self._cards.of((await self._get(call)).handle)
+
     async def _one(self, call: Call, is_wanted: Callable[[str], bool]) -> AgentView:
         for listed in self._directory.list():
-            if is_wanted(listed.handle):
+            if is_wanted(listed.handle) and may_see(listed, call.principal):
                 return (await self._views.of_configured([listed], call.principal))[0]
         raise _unknown()
+
+
+def may_see(listed: Listing, caller: Principal | None) -> bool:
+    """Whether a caller may learn of an agent that has no row in a registry."""
+    if listed.standing is None or not listed.standing.is_private:
+        return True
+    return caller is not None and reaches(caller, listed.handle, is_open=False)
 
 
 def wanted(listed: Iterable[Listing], query: AgentQuery) -> list[tuple[str, Listing]]:
@@ -141,14 +168,21 @@ def wanted(listed: Iterable[Listing], query: AgentQuery) -> list[tuple[str, List
 
 
 class AgentsApi:
-    def __init__(self, registry: Registry, changes: AgentChanges, views: AgentViews) -> None:
+    def __init__(
+        self, registry: Registry, changes: AgentChanges, views: AgentViews, cards: AgentCards
+    ) -> None:
+        self._cards = cards
+        self._directory = cards.directory
         self._registry = registry
         self._changes = changes
         self._views = views
 
     def routes(self) -> Iterator[Route]:
         yield from reading_routes(
-            list_agents=self._list, get=self._get, get_by_handle=self._get_by_handle
+            list_agents=self._list,
+            get=self._get,
+            get_by_handle=self._get_by_handle,
+            get_card=self._get_card,
         )
         yield Route(
             method="POST",
@@ -190,7 +224,8 @@ class AgentsApi:
         rows = await self._registry.first(
             query.page_size + 1, lambda row: _is_wanted(row, query, call.principal), after=after
         )
-        others = [each for each in wanted(self._registry.listed(), query) if each[0] > after]
+        listed = self._others(call.principal)
+        others = [each for each in wanted(listed, query) if each[0] > after]
         found: list[tuple[str, AgentRow | Listing]] = [(row.key, row) for row in rows]
         found += others
         page = heapq.nsmallest(query.page_size + 1, found, key=_first)
@@ -223,7 +258,7 @@ class AgentsApi:
             return await self._one_configured(call, lambda each: each == configured)
         row = self._registry.at(handle)
         if row is None:
-            raise _unknown()
+            return await self._one_configured(call, lambda each: folded(each) == folded(handle))
         return await self._one(row, call.principal)
 
     async def _one(self, row: AgentRow, caller: Principal | None) -> AgentView:
@@ -232,10 +267,24 @@ class AgentsApi:
         return (await self._views.of([row], caller))[0]
 
     async def _one_configured(self, call: Call, is_wanted: Callable[[str], bool]) -> AgentView:
-        for listed in self._registry.listed():
+        for listed in self._others(call.principal):
             if is_wanted(listed.handle):
                 return (await self._views.of_configured([listed], call.principal))[0]
         raise _unknown()
+
+    def _others(self, caller: Principal | None) -> list[Listing]:
+        """The agents of the configuration, and the temporary ones that the caller may see."""
+        temporary = [
+            each
+            for each in self._directory.list()
+            if each.standing is not None
+            and self._registry.at(each.handle) is None
+            and may_see(each, caller)
+        ]
+        return [*self._registry.listed(), *temporary]
+
+    async def _get_card(self, call: Call) -> CardView:
+        return self._cards.of((await self._get(call)).handle)
 
     async def _create(self, call: Call) -> AgentView:
         row = await self._changes.create(call.body, by=call.caller)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from trunkline.api.about import Index
 from trunkline.api.gateway_view import GatewayView
 from trunkline.api.me import KeyBody, Me
+from trunkline.hub.agent_cards import CardView
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch, AgentQuery, VersionQuery
@@ -29,6 +30,7 @@ from trunkline.hub.sign_in_api import StartQuery
 from trunkline.hub.token_changes import IssuedToken
 from trunkline.hub.token_requests import NewToken, Rotation
 from trunkline.hub.tokens_api import TokenPage, TokenQuery
+from trunkline.hub.visits_api import NewVisit, VisitPage, VisitView
 from trunkline.ports.call_views import CallDetails
 
 
@@ -58,6 +60,13 @@ class HubCalls:
         output where there is one.
         """
         return await self._http.value(dict[str, Any], "POST", "/tools/agent_poll", body=body)
+
+    async def begin_visit(self, body: NewVisit) -> VisitView:
+        """Publish an agent elsewhere as `visit/NAME`, until the gateway stops. Only operators
+        may do this, where `visits` in `[console]` allows it. An agent that is visited
+        already gets the new headers.
+        """
+        return await self._http.value(VisitView, "POST", "/visits", body=body)
 
     async def change_agent(self, id: str, body: AgentPatch) -> AgentView:
         """Change members of an agent; those that are absent keep their values."""
@@ -125,6 +134,10 @@ class HubCalls:
             query=NamedSession(agent=agent, principal=principal, tenant=tenant),
         )
 
+    async def end_visit(self, slug: str) -> None:
+        """Withdraw an agent that was visited. Its tasks stay. Only operators may do this."""
+        await self._http.nothing("DELETE", path_of("/visits/{slug}", slug=slug))
+
     async def exchange_key(self, body: KeyBody) -> None:
         """Exchange an API key of the configuration for a session of the page. The session is
         in a cookie, which counts only together with the header `Trunkline-Page: 1`. It
@@ -148,6 +161,10 @@ class HubCalls:
         return await self._http.value(
             AgentView, "GET", path_of("/agents/by-handle/{owner}/{slug}", owner=owner, slug=slug)
         )
+
+    async def get_agent_card(self, id: str) -> CardView:
+        """Get the card of an agent, with what checks of it found."""
+        return await self._http.value(CardView, "GET", path_of("/agents/{id}/card", id=id))
 
     async def get_call(self, id: str) -> CallDetails:
         """Get a call by its correlation id, with its outcome."""
@@ -339,6 +356,12 @@ class HubCalls:
             "/tokens",
             query=TokenQuery(principal=principal, page_size=page_size, page_token=page_token),
         )
+
+    async def list_visits(self) -> VisitPage:
+        """List the agents elsewhere that are published for a while. Only operators may do
+        this.
+        """
+        return await self._http.value(VisitPage, "GET", "/visits")
 
     async def revoke_token(self, id: str) -> None:
         """Revoke a session or a key, by its id or its prefix. When the answer comes, every

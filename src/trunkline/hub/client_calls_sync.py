@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 from trunkline.api.about import Index
 from trunkline.api.gateway_view import GatewayView
 from trunkline.api.me import KeyBody, Me
+from trunkline.hub.agent_cards import CardView
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch
@@ -23,6 +24,7 @@ from trunkline.hub.sessions_api import EndedSession, SessionPage, Transcript
 from trunkline.hub.token_changes import IssuedToken
 from trunkline.hub.token_requests import NewToken, Rotation
 from trunkline.hub.tokens_api import TokenPage
+from trunkline.hub.visits_api import NewVisit, VisitPage, VisitView
 from trunkline.ports.call_views import CallDetails
 
 T = TypeVar("T")
@@ -57,6 +59,13 @@ class SyncHubCalls:
         output where there is one.
         """
         return self._run(self._calls.agent_poll(body))
+
+    def begin_visit(self, body: NewVisit) -> VisitView:
+        """Publish an agent elsewhere as `visit/NAME`, until the gateway stops. Only operators
+        may do this, where `visits` in `[console]` allows it. An agent that is visited
+        already gets the new headers.
+        """
+        return self._run(self._calls.begin_visit(body))
 
     def change_agent(self, id: str, body: AgentPatch) -> AgentView:
         """Change members of an agent; those that are absent keep their values."""
@@ -117,6 +126,10 @@ class SyncHubCalls:
             self._calls.end_session(key, agent=agent, principal=principal, tenant=tenant)
         )
 
+    def end_visit(self, slug: str) -> None:
+        """Withdraw an agent that was visited. Its tasks stay. Only operators may do this."""
+        self._run(self._calls.end_visit(slug))
+
     def exchange_key(self, body: KeyBody) -> None:
         """Exchange an API key of the configuration for a session of the page. The session is
         in a cookie, which counts only together with the header `Trunkline-Page: 1`. It
@@ -138,6 +151,10 @@ class SyncHubCalls:
     def get_agent_by_handle(self, owner: str, slug: str) -> AgentView:
         """Get an agent by its handle, whatever the case of its letters."""
         return self._run(self._calls.get_agent_by_handle(owner, slug))
+
+    def get_agent_card(self, id: str) -> CardView:
+        """Get the card of an agent, with what checks of it found."""
+        return self._run(self._calls.get_agent_card(id))
 
     def get_call(self, id: str) -> CallDetails:
         """Get a call by its correlation id, with its outcome."""
@@ -298,6 +315,12 @@ class SyncHubCalls:
         return self._run(
             self._calls.list_tokens(principal=principal, page_size=page_size, page_token=page_token)
         )
+
+    def list_visits(self) -> VisitPage:
+        """List the agents elsewhere that are published for a while. Only operators may do
+        this.
+        """
+        return self._run(self._calls.list_visits())
 
     def revoke_token(self, id: str) -> None:
         """Revoke a session or a key, by its id or its prefix. When the answer comes, every

@@ -1,6 +1,6 @@
 """`SignInApi`: the addresses of the sign-in, below `/api/v1/auth`."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Final
 from urllib.parse import urlencode
 
@@ -95,6 +95,8 @@ class SignInApi:
         self._revoke = sign_out
         self._cookies = cookies
         self._clock = clock
+        # Ends other sessions of a request, and returns cookies to set.
+        self.end_others: Callable[[Request], Awaitable[Sequence[str]]] | None = None
 
     def routes(self) -> Iterator[Route]:
         yield Route(
@@ -259,6 +261,7 @@ class SignInApi:
         )
 
     async def sign_out(self, call: Call) -> Response:
+        others = () if self.end_others is None else await self.end_others(call.request)
         try:
             principal = await self._identify(call.request)
         except Unauthenticated:
@@ -269,6 +272,8 @@ class SignInApi:
         wants_page = "text/html" in call.request.headers.get("accept", "")
         response = _see("sign-in") if wants_page else Response(status_code=204)
         self._clear(response, self._cookies.session, path="/")
+        for cookie in others:
+            response.headers.append("Set-Cookie", cookie)
         return response
 
     async def _signed_in(self, request: Request) -> User | None:

@@ -22,6 +22,19 @@ class Listing(Struct, frozen=True, kw_only=True):
     card_url: str
     # What a registry says of the agent; None for one of the configuration.
     standing: "Standing | None" = None
+    # The address of HTTP+JSON; empty for an agent that is not served over it.
+    rest_path: str = ""
+    # The versions of A2A in which it can be called.
+    versions: tuple[str, ...] = ()
+    # The kind of its backend, which is for operators.
+    backend_kind: str = ""
+
+
+class Load(Struct, frozen=True):
+    """The turns of an agent at this gateway."""
+
+    running: int
+    waiting: int
 
 
 class Standing(Protocol):
@@ -98,6 +111,15 @@ class Directory(Protocol):
         ...
 
     def find(self, handle: str) -> Listing | None: ...
+
+    def load(self, handle: str) -> Load:
+        """The turns of an agent now; none for one that is not published."""
+        ...
+
+    def card_json(self, handle: str) -> bytes | None:
+        """The card of an agent in the form of 1.0, as it is served; None for one that is not
+        published."""
+        ...
 
     def list(self) -> Sequence[Listing]:
         """All published agents, in the order in which they came."""

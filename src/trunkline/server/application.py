@@ -165,6 +165,10 @@ class Application:
         else:
             await self._answer_not_served(request.path, response)
 
+    def serve_nothing(self, request: Request, response: Response) -> Awaitable[None]:
+        """Answer as where nothing is."""
+        return self._answer_not_served(request.path, response)
+
     def _answer_not_served(
         self, path: str, response: Response, unsure: StoreError | None = None
     ) -> Awaitable[None]:
@@ -237,7 +241,8 @@ class Application:
         # Prefixes longer than any address are not tried, so that a path of many slashes stays
         # cheap.
         end = path.rfind("/", 1, self._longest_prefix + 1)
-        while end > 0:
+        # `/` is no prefix of `//x`.
+        while end > 1:
             prefix = path[:end]
             if prefix in self._rest or prefix in self._mounts or prefix in self._idle.below:
                 return prefix
