@@ -74,7 +74,7 @@ async def test_filters_find_rows_and_refuse_what_they_do_not_know() -> None:
         assert row["action"] == "create_agent"
         assert (await page(world, q="no such text"))["items"] == []
         assert (await page(world, since="2031-01-01T00:00:00Z"))["items"] == []
-        for query in (
+        for wrong in (
             "kind=x",
             "since=yesterday",
             "pageToken=x",
