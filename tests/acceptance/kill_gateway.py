@@ -170,7 +170,7 @@ def read_sqlite(file: Path) -> dict[str, Row]:
             "SELECT key, id, state, scope, context FROM tasks ORDER BY key"
         ).fetchall()
         rows = {key: Row(STATES[state], (*lane,), {}) for key, _, state, *lane in tasks}
-        for record in db.execute("SELECT place, kind, body FROM events"):
+        for record in db.execute("SELECT place, kind, body, committed_ms FROM events"):
             events = rows[record[0] >> SEQ_BITS].events
             for entry in entries_after([record], 0, -1):
                 events[entry.seq] = (entry.kind, entry.body)

@@ -19,8 +19,8 @@ ROUTES = routes()
 OPENAPI = openapi()
 
 
-# A redirect is for browsers.
-CALLED = [route for route in ROUTES if route.success < 300]
+# A redirect is for browsers, and a stream without an end is no result.
+CALLED = [route for route in ROUTES if route.success < 300 and not route.is_endless]
 
 
 @pytest.mark.parametrize("route", CALLED, ids=lambda route: route.name)

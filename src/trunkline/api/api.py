@@ -101,6 +101,8 @@ class Route(Struct, frozen=True, kw_only=True):
     also: tuple[int, ...] = ()
     # For handlers that return a whole response of another media type.
     result_media_type: str = JSON
+    # Whether the answer is a stream that has no end, which the generated client cannot return.
+    is_endless: bool = False
     # Whether a caller needs a credential; without, `Call.principal` may be None.
     is_public: bool = False
     # The type of those errors that a standard has in a form of its own, such as OAuth.
@@ -149,7 +151,7 @@ class Api:
     def __init__(
         self, *, identify: Identify, on_refusal: OnRefusal = lambda *_: None, realm: str
     ) -> None:
-        self._identify = identify
+        self.identify = identify
         self._on_refusal = on_refusal
         self._realm = realm
         self.routes: list[Route] = []
@@ -206,7 +208,7 @@ class Api:
     async def _identified(self, request: Request, route: Route) -> Principal | None:
         """Raises Unauthenticated, PermissionDenied or Unavailable."""
         try:
-            return await self._identify(request)
+            return await self.identify(request)
         except Unauthenticated as error:
             # A gateway that asks every caller for a credential shows some routes without one.
             stated = {"authorization", "x-api-key"}.intersection(request.headers.keys())

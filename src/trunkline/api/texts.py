@@ -140,6 +140,7 @@ _MEMBERS: Final[Mapping[str, str]] = {
     "skill": "The skill that was asked for; empty for none.",
     "tool": "The tool by which the call was made; `route` for one of the configuration.",
     "taskId": "The id of the task of the agent that was asked.",
+    "callerTaskId": "The id of the task whose turn has asked; empty for none.",
     "timeoutMs": "The time within which an answer is expected, in milliseconds.",
     "endedAt": "The time of its end; null while it is pending.",
     "parent": "The id of the call that the turn of the caller answers; empty for none.",

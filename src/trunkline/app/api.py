@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from trunkline.api.api import PREFIX, Api
 from trunkline.app.console import GatewayConsole, is_console
+from trunkline.app.console_tasks import GatewayTasks
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
@@ -40,6 +41,7 @@ class GatewayApi:
         routing: GatewayRouting,
         hub: Hub | None,
         console: GatewayConsole | None,
+        tasks: GatewayTasks,
         directory: AgentDirectory,
         relaying: Relaying,
         *,
@@ -69,6 +71,7 @@ class GatewayApi:
             api.add(*console.routes(api))
             if hub is not None:
                 hub.sign_in.end_others(console.session_api.end)
+        api.add(*tasks.routes(api.identify))
         front.application.mount(PREFIX, partial(serve_with, api))
         # The package is an extra.
         if find_spec("mcp") is not None:

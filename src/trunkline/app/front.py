@@ -105,6 +105,11 @@ class Front:
             idle=parts.idle,
         )
 
+    @property
+    def streams(self) -> StreamCounts:
+        """The open streams of each principal, whatever they are about."""
+        return self._streams
+
     def agents_changed(self, settings: Settings) -> None:
         """Forget the figures of agents that are gone, and follow their addresses in who may
         call."""

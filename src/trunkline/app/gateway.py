@@ -13,6 +13,7 @@ from trunkline.app.adapters import load_agents
 from trunkline.app.api import GatewayApi
 from trunkline.app.card_signer import card_signer
 from trunkline.app.console import GatewayConsole
+from trunkline.app.console_tasks import GatewayTasks
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.endpoints import Endpoints
 from trunkline.app.front import Front
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 class Gateway(Struct, frozen=True, kw_only=True):
     api: GatewayApi
+    tasks: GatewayTasks
     front: Front
     runtimes: Runtimes
     directory: AgentDirectory
@@ -78,8 +80,10 @@ class Gateway(Struct, frozen=True, kw_only=True):
         await asyncio.gather(
             self.runtimes.drain(grace_s=grace_s), self.relaying.drain(grace_s=grace_s)
         )
+        self.tasks.end_streams()
 
     async def close(self) -> None:
+        await self.tasks.close()
         await self.relaying.close()
         await self.api.close()
         await self.directory.close()
@@ -197,6 +201,11 @@ def build(
     if settings.needs_main_store or routing.may_have_calls(settings):
         # These need the main store, also if no agent of the configuration has its tasks there.
         _ = runtimes.at(settings.store, adopting=settings.adopting_agent(settings.store))
+
+    def agents_changed(changed: Settings) -> None:
+        front.agents_changed(changed)
+        tasks.agents_changed()
+
     directory = AgentDirectory(
         settings=settings,
         endpoints=Endpoints(
@@ -210,12 +219,19 @@ def build(
         runtimes=runtimes,
         application=front.application,
         clock=clock,
-        on_change=front.agents_changed,
+        on_change=agents_changed,
         tools_of=routing.tools_of,
         lends_tools=routing.routing.tool_tokens,
     )
     routing.connect(directory, runtimes)
     relaying.connect(front)
+    tasks = GatewayTasks(
+        runtimes=runtimes,
+        directory=directory,
+        routing=routing,
+        streams=front.streams,
+        clock=clock,
+    )
     for handle, agent in settings.agents.items():
         if not agent.unavailable:
             directory.prepare(handle, code.get(handle))
@@ -224,7 +240,10 @@ def build(
     if console is not None:
         console.connect(front)
     gateway = Gateway(
-        api=GatewayApi(front, routing, hub, console, directory, relaying, local_url=local_url),
+        api=GatewayApi(
+            front, routing, hub, console, tasks, directory, relaying, local_url=local_url
+        ),
+        tasks=tasks,
         front=front,
         runtimes=runtimes,
         directory=directory,

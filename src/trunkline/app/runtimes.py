@@ -17,7 +17,7 @@ from trunkline.ports.store import Store
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.runtime.due_work import DueKind
 from trunkline.runtime.outbox import MainStore
-from trunkline.runtime.participants import Rejoin, Watchers
+from trunkline.runtime.participants import Rejoin, Tap, Watchers
 from trunkline.runtime.runtime import Runtime
 from trunkline.settings import StoreSettings
 from trunkline.settings.server import ServerSettings
@@ -66,16 +66,31 @@ class Runtimes:
         # Set when all runtimes are open, or when that has failed; None before that begins.
         self._opening: asyncio.Event | None = None
         self._has_opened = False
+        # Learns of all commits, while anyone wants that.
+        self._tap: Tap | None = None
         # Agents that leave, and agents that finish their turns after they were replaced.
         self.leaving = BackgroundTasks("leaving agents")
 
     def __iter__(self) -> Iterator[Runtime]:
         return iter([*self._by_store.values()])
 
+    def by_store(self) -> list[tuple[StoreSettings, Runtime]]:
+        return [*self._by_store.items()]
+
     @property
     def main(self) -> Runtime | None:
         """The runtime of the main store; None while nothing needs it."""
         return self._by_store.get(self._main)
+
+    def watch(self, tap: Tap | None) -> None:
+        """Tell one of all commits from now on, or nobody. While nobody is told, a commit costs no
+        call more."""
+        before, self._tap = self._tap, tap
+        for runtime in self:
+            journal = runtime.journal
+            journal.taps = tuple([each for each in journal.taps if each is not before])
+            if tap is not None:
+                journal.taps += (tap,)
 
     def problems(self) -> list[str]:
         """The reasons why the gateway should get no traffic now, for `/readyz`."""
@@ -204,4 +219,6 @@ class Runtimes:
             gateway=self._gateway,
             credentials=self._credentials,
         )
+        if self._tap is not None:
+            runtime.journal.taps += (self._tap,)
         return runtime

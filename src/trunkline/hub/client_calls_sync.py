@@ -26,6 +26,14 @@ from trunkline.hub.token_requests import NewToken, Rotation
 from trunkline.hub.tokens_api import TokenPage
 from trunkline.hub.visits_api import NewVisit, VisitPage, VisitView
 from trunkline.ports.call_views import CallDetails
+from trunkline.ports.task_views import (
+    TaskDetails,
+    TaskEvent,
+    TaskEvents,
+    TaskExport,
+    TaskList,
+    Timeline,
+)
 
 T = TypeVar("T")
 
@@ -137,6 +145,10 @@ class SyncHubCalls:
         """
         self._run(self._calls.exchange_key(body))
 
+    def export_task(self, id: str) -> TaskExport:
+        """Download a task with its whole journal as one JSON file."""
+        return self._run(self._calls.export_task(id))
+
     def get_access_token(self, body: OAuthForm) -> AccessToken:
         """Exchange a credential for a token (RFC 6749). With `grant_type=client_credentials`
         the client id is the id of a key, and the client secret the key; they may come as
@@ -187,6 +199,20 @@ class SyncHubCalls:
     def get_sign_in_page(self) -> str:
         """Show the form for login and password, or who is signed in."""
         return self._run(self._calls.get_sign_in_page())
+
+    def get_task(self, id: str) -> TaskDetails:
+        """Get a task, as A2A 1.0 has it, with its place in the journal."""
+        return self._run(self._calls.get_task(id))
+
+    def get_task_event(self, id: str, seq: str) -> TaskEvent:
+        """Get one entry of a task's journal, with all of its texts."""
+        return self._run(self._calls.get_task_event(id, seq))
+
+    def get_task_timeline(self, id: str) -> Timeline:
+        """Get the states, the turns and the idle times of a task. Of the times of at least
+        one second in which nothing was recorded, the hundred longest.
+        """
+        return self._run(self._calls.get_task_timeline(id))
 
     def get_transcript(
         self, key: str, *, agent: str = "", principal: str = "", tenant: str = "", limit: int = 100
@@ -303,6 +329,49 @@ class SyncHubCalls:
                 agent=agent,
                 principal=principal,
                 tenant=tenant,
+                page_size=page_size,
+                page_token=page_token,
+            )
+        )
+
+    def list_task_events(
+        self,
+        id: str,
+        *,
+        after: int = 0,
+        limit: int = 200,
+        detail: Literal["full", "summary"] = "summary",
+    ) -> TaskEvents:
+        """List the entries of a task's journal, in their order. Each with the time of its
+        commit. `detail=full` has the events as A2A 1.0 has them, with the first characters
+        in place of texts of more than 256 KB.
+        """
+        return self._run(self._calls.list_task_events(id, after=after, limit=limit, detail=detail))
+
+    def list_tasks(
+        self,
+        *,
+        agent: str = "",
+        state: str = "",
+        context_id: str = "",
+        principal: str = "",
+        tenant: str = "",
+        since: str = "",
+        page_size: int = 50,
+        page_token: str = "",
+    ) -> TaskList:
+        """List tasks: the caller's own, for operators those of all. The most recent status
+        first. A task that goes on while pages are read moves to the top of the list, and
+        every other one is on exactly one page.
+        """
+        return self._run(
+            self._calls.list_tasks(
+                agent=agent,
+                state=state,
+                context_id=context_id,
+                principal=principal,
+                tenant=tenant,
+                since=since,
                 page_size=page_size,
                 page_token=page_token,
             )

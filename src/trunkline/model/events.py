@@ -106,6 +106,9 @@ class Entry(Struct, gc=False, eq=False):
     body: bytes
     # None until a reader of a stored entry asks for the event.
     decoded: Event | None = None
+    # The wall-clock time of its commit. None for an entry that is not read from a store, and for
+    # one that was committed before stores kept the time.
+    committed_ms: int | None = None
     _public: bytes | None = None
     # Encodings of the event for other versions. The first stream that needs one keeps it here, so
     # that a thousand readers cost one conversion.

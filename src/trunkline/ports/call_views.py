@@ -29,6 +29,7 @@ class CallView(Struct, frozen=True, kw_only=True, rename="camel"):
     tool: str
     status: CallStatus
     task_id: str
+    caller_task_id: str
     created_at: str
     timeout_ms: int
     # None while it is pending.
@@ -59,6 +60,11 @@ class ListsCalls(Protocol):
         """Calls under way, and those that ended so recently that their outcome is kept, the last
         one first; and the `after` of the next page, which is empty on the last one. Raises
         StoreError."""
+        ...
+
+    async def of_task(self, task_id: str, *, by: Principal) -> list[CallView]:
+        """The calls that the task answers and those that its turns have made, as far as their
+        records are kept; at most 400. Raises StoreError."""
         ...
 
     async def find(self, id: str, *, by: Principal) -> CallDetails:

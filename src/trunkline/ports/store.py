@@ -17,6 +17,8 @@ The contract, proved for every store by `trunkline.testing.check_store`:
 - An acknowledged append survives a crash. A read returns committed data only.
 - Entries that leave a task in a terminal state come with a snapshot, which then holds all of
   its journal; a store may rely on that.
+- `entries` says of each entry when it was committed (`Entry.committed_ms`), by the clock of the
+  store; `StoredTask.tail` may say it. Entries of one commit have the same time.
 - A reader that pages through a journal by sequence misses nothing and sees nothing twice.
 - A read raises StoreUnusable when the store cannot read its data. Once a store finds data
   missing or damaged, it refuses every append until it is opened again.
@@ -92,6 +94,9 @@ class Append(Struct, frozen=True, kw_only=True, gc=False):
     values: tuple[LargeValue, ...] = ()
     # Changes of records in the same commit. The required ones decide whether there is one.
     also: tuple[Group, ...] = ()
+    # Whether the store keeps the times that the entries have, with None for those that are not
+    # known, because this is a copy. Otherwise it sets the time of the commit.
+    keeps_times: bool = False
     # The size of entries and snapshot together; 0 when the runtime did not count it.
     counted_bytes: int = 0
 
@@ -157,15 +162,21 @@ class OperatorQuery(Struct, frozen=True, kw_only=True):
     # None for all tenants; tasks without a tenant have an empty one.
     tenant: str | None = None
     states: tuple[TaskState, ...] = ()
+    # Only tasks of these agents; None for all agents.
+    agents: tuple[str, ...] | None = None
+    context_id: str = ""
     # Only tasks whose status is at least this recent.
     status_from_ms: int | None = None
     limit: int = 50
     # Continue after the task with this (status_ms, key); from TaskPage.next.
     after: tuple[int, int] | None = None
+    # Whether the tasks come without their tails, which may be long.
+    without_tails: bool = False
 
     def covers(self, scope: Scope) -> bool:
         return (
             self.agent in ("", scope.agent)
+            and (self.agents is None or scope.agent in self.agents)
             and self.principal in ("", scope.principal)
             and self.tenant in (None, scope.tenant)
         )
@@ -179,6 +190,8 @@ class TaskPage(Struct, frozen=True, kw_only=True):
     total: int
     # None on the last page.
     next: tuple[int, int] | None
+    # Of `list_all`: the `after` behind each of the tasks.
+    places: tuple[tuple[int, int], ...] = ()
 
 
 class Store(Protocol):

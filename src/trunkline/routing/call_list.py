@@ -17,8 +17,10 @@ from trunkline.routing.call_records import (
     CallRecord,
     agent_tag,
     call_key,
+    caller_tag,
     decode_record,
     owner_tag,
+    task_tag,
 )
 from trunkline.routing.rights import Rights
 
@@ -50,6 +52,16 @@ class CallList(Struct, frozen=True, kw_only=True, eq=False):
             if len(records) < _PAGE:
                 return found, ""
         return found, last
+
+    async def of_task(self, task_id: str, *, by: Principal) -> list[CallView]:
+        main = await self.open_main()
+        found: dict[str, CallView] = {}
+        for tag in (task_tag(task_id), caller_tag(task_id)):
+            for each in await main.records(CALL, tag=tag, limit=_PAGE):
+                record = decode_record(each.body)
+                if self._may_see(record, by):
+                    found[record.call.id] = CallView(**_values(record))
+        return sorted(found.values(), key=lambda call: (call.created_at, call.id))
 
     async def find(self, id: str, *, by: Principal) -> CallDetails:
         main = await self.open_main()
@@ -101,6 +113,7 @@ def _values(record: CallRecord) -> dict[str, Any]:
         "tool": call.source_tool,
         "status": record.state,
         "task_id": record.task_id,
+        "caller_task_id": call.caller_task_id,
         "created_at": format_timestamp(call.begun_ms),
         "timeout_ms": call.timeout_ms,
         "ended_at": format_timestamp(record.ended_ms) if record.ended_ms else None,

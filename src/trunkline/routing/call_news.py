@@ -13,7 +13,7 @@ from trunkline.routing.waiting import Waiting
 _SOON_S = 0.002
 
 
-class CallNews(Struct, frozen=True, kw_only=True, eq=False):
+class CallNews(Struct, kw_only=True, eq=False):
     """No method waits. Each is called right after the commit."""
 
     counts: CallCounts
@@ -23,6 +23,8 @@ class CallNews(Struct, frozen=True, kw_only=True, eq=False):
     wake_in: Callable[[float], None]
     # Tells the other nodes the id of a call that ended.
     tell: Callable[[str], None]
+    # Told of each call that this node has made or ended, while anyone wants that.
+    on_change: Callable[[RoutedCall], None] | None = None
 
     def made(self, call: RoutedCall, *, is_on_its_way: bool) -> None:
         """The call was made. `is_on_its_way`: to the main store."""
@@ -30,6 +32,8 @@ class CallNews(Struct, frozen=True, kw_only=True, eq=False):
         self.wake_in(call.timeout_ms / 1000 + _SOON_S)
         if is_on_its_way:
             self.wake()
+        if self.on_change is not None:
+            self.on_change(call)
 
     def ends_soon(self) -> None:
         """The end of a call is on its way."""
@@ -38,6 +42,8 @@ class CallNews(Struct, frozen=True, kw_only=True, eq=False):
     def ended(self, call: RoutedCall, state: CallState, *, took_s: float | None = None) -> None:
         """The call has ended. `took_s`: since the called agent was done, if it was."""
         self.counts.ended[state] += 1
+        if self.on_change is not None:
+            self.on_change(call)
         if took_s is not None:
             self.counts.delivery.observe(took_s)
         if call.waits:

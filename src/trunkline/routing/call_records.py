@@ -116,6 +116,11 @@ def task_tag(task_id: str) -> str:
     return array_text("task", task_id)
 
 
+def caller_tag(task_id: str) -> str:
+    """The tag of all calls that turns of the task have made."""
+    return array_text("caller", task_id)
+
+
 def agent_tag(handle: str) -> str:
     """The tag of all calls that the agent has made."""
     return array_text("agent", handle)
@@ -170,4 +175,5 @@ def put_end(end: CallEnd) -> Put:
 
 def _tags(call: RoutedCall, task_id: str) -> tuple[str, ...]:
     scope = call.session.scope
-    return (call.session.tag, task_tag(task_id), agent_tag(scope.agent), owner_tag(scope))
+    tags = (call.session.tag, task_tag(task_id), agent_tag(scope.agent), owner_tag(scope))
+    return (*tags, caller_tag(call.caller_task_id)) if call.caller_task_id else tags

@@ -61,7 +61,7 @@ class Routing:
         self._runtimes: Iterable[Runtime] = ()
         self.counts = CallCounts()
         self._waiting = Waiting(open_main=open_main, clock=clock)
-        self._news = CallNews(
+        self.news = CallNews(
             counts=self.counts,
             waiting=self._waiting,
             wake=self._wake,
@@ -98,7 +98,7 @@ class Routing:
             callees=callees,
             open_main=open_main,
             clock=clock,
-            news=self._news,
+            news=self.news,
             end_tokens=self.tool_tokens.end_session,
         )
         self._ends = CallEnds(
@@ -107,13 +107,13 @@ class Routing:
             next_number=self._numbers,
             outcome_from_task=polls.outcome_from_task,
             session_ended_ms=self.sessions.ended_ms,
-            news=self._news,
+            news=self.news,
             wake_in=self._wake_in,
         )
-        rights = Rights(callees)
-        self.call_list = CallList(open_main=open_main, rights=rights)
+        self.rights = Rights(callees)
+        self.call_list = CallList(open_main=open_main, rights=self.rights)
         self.session_list = SessionList(
-            callees=callees, open_main=open_main, rights=rights, sessions=self.sessions
+            callees=callees, open_main=open_main, rights=self.rights, sessions=self.sessions
         )
 
         self._routes = Routes(
@@ -143,7 +143,7 @@ class Routing:
         watches = CallWatches(
             main=main,
             clock=self._clock,
-            news=self._news,
+            news=self.news,
             next_number=self._numbers,
         )
         return {WATCH: watches.rejoin}

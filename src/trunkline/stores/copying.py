@@ -160,6 +160,7 @@ class StoreCopy:
             creation=Creation(stored.scope, stored.context_id, stored.created_ms),
             snapshot=stored.snapshot,
             values=values,
+            keeps_times=True,
         )
 
     async def _values(self, task: _Task) -> tuple[LargeValue, ...]:
@@ -287,7 +288,7 @@ def _task_digest(stored: StoredTask, entries: Sequence[Entry]) -> bytes:
         stored.created_ms,
         stored.last_seq,
         None if snapshot is None else snapshot.seq,
-        [(entry.seq, entry.kind) for entry in entries],
+        [(entry.seq, entry.kind, entry.committed_ms) for entry in entries],
     )
     return _digest(head, *_bodies(_Task(stored, tuple(entries))))
 
@@ -353,7 +354,12 @@ async def _with_texts(store: CopyableStore, task: _Task) -> tuple[StoredTask, tu
     if not store.keeps_large_values or not any(MARK in body for body in _bodies(task)):
         return stored, entries
     made = [
-        Entry(entry.seq, entry.kind, await _whole(store, stored.scope, entry.body))
+        Entry(
+            entry.seq,
+            entry.kind,
+            await _whole(store, stored.scope, entry.body),
+            committed_ms=entry.committed_ms,
+        )
         for entry in entries
     ]
     snapshot = stored.snapshot

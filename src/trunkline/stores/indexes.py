@@ -63,9 +63,12 @@ class Head(HeadFields, eq=False, kw_only=True):
         journal: Sequence[Entry],
         *,
         with_artifacts: bool = True,
+        with_tail: bool = True,
     ) -> port.StoredTask:
         """`journal` may go back further than the snapshot."""
-        tail = entries_after(journal, 0 if snapshot is None else snapshot.seq)
+        tail: Sequence[Entry] = ()
+        if with_tail:
+            tail = entries_after(journal, 0 if snapshot is None else snapshot.seq)
         if snapshot is not None and not with_artifacts:
             snapshot = port.Snapshot(snapshot.seq, snapshot.task)
         return port.StoredTask(
@@ -181,7 +184,7 @@ class TaskIndex(Generic[H]):
         orders = [
             order
             for (scope, context_id, state), order in self._orders.items()
-            if not context_id and state in states and query.covers(scope)
+            if context_id == query.context_id and state in states and query.covers(scope)
         ]
         first, after = _first(query.status_from_ms), query.after or _LAST
         total = sum(len(order) - bisect_left(order, first) for order in orders)

@@ -54,7 +54,8 @@ class MemoryStore(IndexedStore[_Task]):
         self._queue: list[tuple[port.Append, port.Settled]] = []
         self._index: TaskIndex[_Task] = TaskIndex()
         self._next_key = 1
-        self._records = RecordTable(clock or SystemClock())
+        self._clock = clock or SystemClock()
+        self._records = RecordTable(self._clock)
         # The task of each committed value, by the id of the value.
         self._value_tasks: dict[str, _Task] = {}
         self._large = LargeValues(self._submit)
@@ -121,6 +122,10 @@ class MemoryStore(IndexedStore[_Task]):
         else:
             tasks.move(task, append.state, append.status_ms)
         if append.entries:
+            if not append.keeps_times:
+                now_ms = self._clock.now_ms()
+                for entry in append.entries:
+                    entry.committed_ms = now_ms
             task.journal.extend(append.entries)
             task.last_seq = append.entries[-1].seq
         if append.snapshot is not None:
@@ -201,8 +206,17 @@ class MemoryStore(IndexedStore[_Task]):
 
     async def list_all(self, query: port.OperatorQuery) -> port.TaskPage:
         tasks, total, position = self._index.page_of_all(query)
-        stored = [task.stored(task.snapshot, task.journal, with_artifacts=False) for task in tasks]
-        return port.TaskPage(tasks=tuple(stored), total=total, next=position)
+        stored = [
+            task.stored(
+                task.snapshot,
+                task.journal,
+                with_artifacts=False,
+                with_tail=not query.without_tails,
+            )
+            for task in tasks
+        ]
+        places = tuple([(task.status_ms, task.key) for task in tasks])
+        return port.TaskPage(tasks=tuple(stored), total=total, next=position, places=places)
 
     async def prune(self, agent: str, *, limit: int, before_ms: int | None = None) -> int:
         self._flush()

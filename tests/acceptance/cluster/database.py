@@ -46,7 +46,7 @@ def read_postgres(url: str) -> dict[str, Row]:
         ).fetchall()
         rows = {key: Row(STATES[state], (*lane,), {}) for key, _, state, *lane in tasks}
         for task, seq, kind, body in connection.execute("SELECT task, seq, kind, body FROM events"):
-            for entry in entries_after([(seq, kind, body)], 0, -1):
+            for entry in entries_after([(seq, kind, body, None)], 0, -1):
                 assert entry.seq not in rows[task].events, f"{entry.seq} is in two rows"
                 rows[task].events[entry.seq] = (entry.kind, entry.body)
     return {task_id: rows[key] for key, task_id, *_ in tasks}

@@ -41,9 +41,14 @@ LARGE = LargeValue(value_id("large"), "é" * 300_000 + '"')
 
 def plain(tasks: int) -> list[Append]:
     return [
-        create(f"plain-{n}", scope=(ALICE, BOB)[n % 2], status_ms=9000 - n, count=3)
+        as_copied(create(f"plain-{n}", scope=(ALICE, BOB)[n % 2], status_ms=9000 - n, count=3))
         for n in range(tasks)
     ]
+
+
+def as_copied(append: Append) -> Append:
+    """The append by which a copy writes the task: its entries have no times, as old ones."""
+    return structs.replace(append, keeps_times=True)
 
 
 async def fill(store: CopyableStore, *, tasks: int = 100) -> None:

@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 from tests.unit.stores.copies import (
     Make,
+    as_copied,
     assert_like_the_source,
     copy,
     fill,
@@ -115,10 +116,10 @@ async def test_a_part_of_another_store_is_not_continued(tmp_path: Path) -> None:
 
 async def test_a_difference_is_named(tmp_path: Path) -> None:
     source = await opened(sqlite(tmp_path / "1"))
-    await must_put(source, create("one"), create("two"))
+    await must_put(source, as_copied(create("one")), as_copied(create("two")))
     target = await opened(sqlite(tmp_path / "2"))
     # All tasks were copied, and then one was changed.
-    await must_put(target, create("one"), create("two"), follow("two", 1))
+    await must_put(target, as_copied(create("one")), as_copied(create("two")), follow("two", 1))
     place = b'{"source":"the source","task":2,"tasks":2}'
     await must_change(target, Put(key=UNFINISHED_COPY, body=place))
     with pytest.raises(StoreUnusable, match=r"task two differs"):
@@ -140,3 +141,23 @@ async def test_records_are_put_as_they_are(make: Make, tmp_path: Path) -> None:
     assert await store.records_after(None, limit=9) == [RecordCopy(record=new, task_id="t")]
     assert await store.records("k.1", tag="x", limit=9) == ()
     assert await store.task_records("t") == (new,)
+
+
+async def test_a_copy_has_the_times_of_its_source(tmp_path: Path) -> None:
+    """And says so when it has not: the comparison at the end reads them too."""
+    source = await opened(sqlite(tmp_path / "1"))
+    await must_put(source, as_copied(create("old", count=2)), create("new", count=70))
+    await must_put(source, follow("old", 2))
+    times = [each.committed_ms for each in await source.entries("old", after=0, limit=9)]
+    assert times[:2] == [None, None]
+    assert times[2] is not None
+    for number, make in enumerate((sqlite, json_files, sqlite)):
+        target = await opened(make(tmp_path / f"target-{number}"))
+        await copy(source, target)
+        for task in ("old", "new"):
+            wanted = await source.entries(task, after=0, limit=100)
+            found = await target.entries(task, after=0, limit=100)
+            assert [each.committed_ms for each in found] == [each.committed_ms for each in wanted]
+        await source.close()
+        source = target
+    await source.close()

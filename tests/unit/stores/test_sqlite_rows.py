@@ -20,23 +20,26 @@ from trunkline.stores.sqlite.rows import (
 from trunkline.testing.stores.kit import create, entries, follow, must_get, must_put, opened
 
 START = 7 << SEQ_BITS
+NOW_MS = 1_750_000_000_000
 
 
 def rows_of(*parts: tuple[Entry, ...]) -> list[tuple[Any, ...]]:
     values: list[Any] = []
     for part in parts:
-        add_rows(values, START, part)
-    return list(zip(values[::3], values[1::3], values[2::3], strict=True))
+        add_rows(values, START, part, NOW_MS)
+    return list(zip(values[::4], values[1::4], values[2::4], values[3::4], strict=True))
 
 
 def seqs(rows: list[tuple[Any, ...]]) -> list[int]:
-    assert all(place >> SEQ_BITS == 7 for place, _, _ in rows)
-    return [place & MAX_SEQ for place, _, _ in rows]
+    assert all(place >> SEQ_BITS == 7 for place, _, _, _ in rows)
+    return [place & MAX_SEQ for place, _, _, _ in rows]
 
 
 def journal(path: Path) -> list[tuple[Any, ...]]:
     with sqlite3.connect(path) as db:
-        rows = db.execute("SELECT place, kind, body FROM events ORDER BY place").fetchall()
+        rows = db.execute(
+            "SELECT place, kind, body, committed_ms FROM events ORDER BY place"
+        ).fetchall()
     db.close()
     return rows
 
@@ -46,18 +49,20 @@ def test_any_number_of_entries_comes_back(count: int) -> None:
     written = entries(5, count)
     rows = rows_of(written)
     assert len(rows) == -(-count // MAX_ENTRIES)
-    assert entries_after(rows, 0, -1) == written
+    found = entries_after(rows, 0, -1)
+    assert found == written
+    assert {entry.committed_ms for entry in found} <= {NOW_MS}
 
 
 def test_row_lies_at_its_last_entry() -> None:
     rows = rows_of(entries(0, 4), entries(4, 1), entries(5, 2))
     assert seqs(rows) == [4, 5, 7]
-    assert rows[1][1:] == (entries(4, 1)[0].kind, entries(4, 1)[0].body)
+    assert rows[1][1:] == (entries(4, 1)[0].kind, entries(4, 1)[0].body, NOW_MS)
 
 
 def test_single_entry_is_as_it_was_before_there_were_packed_ones() -> None:
     (entry,) = entries(0, 1)
-    assert entries_after([(START | 1, entry.kind, entry.body)], 0, -1) == (entry,)
+    assert entries_after([(START | 1, entry.kind, entry.body, None)], 0, -1) == (entry,)
 
 
 def test_large_entries_have_rows_of_their_own() -> None:
@@ -81,7 +86,7 @@ async def test_appends_of_one_commit_share_a_row(tmp_path: Path) -> None:
     async with opened(lambda _: SqliteStore(path), "") as store:
         await must_put(store, create("a"), create("b", count=2), follow("a", 1, count=2))
         await must_put(store, follow("a", 3))
-        places = [(place >> SEQ_BITS, place & MAX_SEQ) for place, _, _ in journal(path)]
+        places = [(place >> SEQ_BITS, place & MAX_SEQ) for place, _, _, _ in journal(path)]
         assert places == [(1, 3), (1, 4), (2, 2)]
         assert (await must_get(store, "a")).tail == entries(0, 4)
         assert await store.entries("a", after=1, limit=2) == entries(1, 2)

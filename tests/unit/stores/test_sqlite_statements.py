@@ -33,7 +33,7 @@ def test_any_number_of_rows_is_written(count: int) -> None:
 
 
 def test_bulk_statement_has_a_place_for_every_value() -> None:
-    assert SQL.for_rows["insert_events", 3, 2].endswith("VALUES (?, ?, ?), (?, ?, ?)")
+    assert SQL.for_rows["insert_events", 4, 2].endswith("VALUES (?, ?, ?, ?), (?, ?, ?, ?)")
 
 
 def test_every_statement_has_one_verb_and_no_end() -> None:

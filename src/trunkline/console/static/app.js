@@ -4,6 +4,7 @@ import { ApiError, api, gateway, me, reachable } from "./lib/api.js";
 import { liveness, startLive, stopLive } from "./lib/live.js";
 import { link, place } from "./lib/router.js";
 import { remember, remembered, useLoaded, useValue } from "./lib/state.js";
+import { showInTitle, waiting, watchWaiting } from "./lib/waiting.js";
 import { Announcements, Dialog, Loading, Notices, Problem, Questions, notifyError } from "./parts/basics.js";
 import { Keys, Palette } from "./parts/palette.js";
 import { Agents } from "./views/agents.js";
@@ -57,8 +58,10 @@ function Page() {
   };
   useEffect(start, []);
   useEffect(() => {
-    if (who?.signedIn) startLive();
-    else stopLive();
+    if (who?.signedIn) {
+      startLive();
+      watchWaiting();
+    } else stopLive();
   }, [who?.signedIn]);
   useTitleOnRestart();
   if (error && !who) return html`<main class="alone"><h1>Trunkline</h1><${Problem} error=${error} again=${start} /></main>`;
@@ -109,9 +112,11 @@ function Frame() {
   const [isOpen, setOpen] = useState(false);
   const [dialog, setDialog] = useState(null);
   useKeys(setDialog);
+  const waits = useValue(waiting);
   const current = VIEWS.find(({ name }) => name === path[0]) ?? VIEWS[0];
   useEffect(() => {
     document.title = `${current.title} · Trunkline`;
+    showInTitle();
     setOpen(false);
     document.getElementById("view")?.focus({ preventScroll: true });
   }, [path.join("/")]);
@@ -132,7 +137,8 @@ function Frame() {
     <nav class="menu" aria-label="Views">
       ${VIEWS.map(
         ({ name, title, icon }) => html`<a key=${name} href=${link(name)} aria-current=${name === current.name ? "page" : undefined}>
-          <i aria-hidden="true">${icon}</i>${title}</a>`,
+          <i aria-hidden="true">${icon}</i>${title}
+          ${name === "inbox" && waits ? html`<span class="badge ask">${waits}<span class="offscreen"> tasks</span></span>` : null}</a>`,
       )}
       <div class="menu-end">
         <a href="/api/v1/reference" target="_blank" rel="noopener"><i aria-hidden="true">{}</i>HTTP reference</a>

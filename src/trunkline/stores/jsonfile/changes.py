@@ -117,10 +117,12 @@ EarlierChange: TypeAlias = Said | Forgot | Noted | Claimed
 LoggedChange: TypeAlias = Change | EarlierChange
 
 
-class StoredEntry(Struct, frozen=True):
+class StoredEntry(Struct, frozen=True, omit_defaults=True, rename="camel"):
     seq: int
     kind: str
     body: Raw
+    # The time of its commit; None for entries of earlier versions.
+    committed_ms: int | None = None
 
 
 class StoredSnapshot(Struct, frozen=True):
@@ -175,11 +177,21 @@ def fields_of(of: Struct, names: Iterable[str]) -> dict[str, Any]:
 
 
 def stored_entries(entries: Sequence[Entry]) -> tuple[StoredEntry, ...]:
-    return tuple([StoredEntry(each.seq, each.kind, to_json(each.body)) for each in entries])
+    return tuple(
+        [
+            StoredEntry(each.seq, each.kind, to_json(each.body), each.committed_ms)
+            for each in entries
+        ]
+    )
 
 
 def entries_of(stored: Sequence[StoredEntry]) -> tuple[Entry, ...]:
-    return tuple([Entry(each.seq, each.kind, from_json(each.body)) for each in stored])
+    return tuple(
+        [
+            Entry(each.seq, each.kind, from_json(each.body), committed_ms=each.committed_ms)
+            for each in stored
+        ]
+    )
 
 
 def stored_snapshot(given: port.Snapshot | None) -> StoredSnapshot | None:

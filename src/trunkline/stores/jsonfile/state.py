@@ -48,6 +48,7 @@ class Captured(NamedTuple):
 class State:
     def __init__(self, clock: Clock) -> None:
         self.tasks: TaskIndex[TaskHead] = TaskIndex()
+        self._clock = clock
         # The last change that is committed.
         self.n = 0
         self.records = LoggedRecords(clock)
@@ -107,6 +108,7 @@ class State:
         results: list[Result] = []
         changes: list[Change] = []
         heads: dict[str, int] = {}
+        now_ms = self._clock.now_ms()
         with self.records.trial() as changed:
             for item, _ in items:
                 if isinstance(item, Group):
@@ -114,6 +116,9 @@ class State:
                     continue
                 result = self._stage_append(item, heads)
                 if not isinstance(result, StoreError):
+                    if not item.keeps_times:
+                        for entry in item.entries:
+                            entry.committed_ms = now_ms
                     changes.append(Appended(self.n + len(changes) + 1, item))
                 results.append(result)
             if rows := changed():

@@ -274,8 +274,12 @@ class JsonFileStore(DiskStore[Opened], IndexedStore[TaskHead]):
 
     async def list_all(self, query: port.OperatorQuery) -> port.TaskPage:
         heads, total, position = self._tasks().page_of_all(query)
+        # A head moves when its task goes on.
+        places = tuple([(head.status_ms, head.key) for head in heads])
         tasks = await self._stored(heads, with_artifacts=False)
-        return port.TaskPage(tasks=tasks, total=total, next=position)
+        if query.without_tails:
+            tasks = tuple([replace(task, tail=()) for task in tasks])
+        return port.TaskPage(tasks=tasks, total=total, next=position, places=places)
 
     async def tasks_after(
         self, number: int | None, *, limit: int

@@ -18,10 +18,18 @@ from trunkline.ports.store import Append, Result, Scope, Settled, Snapshot
 from trunkline.stores.commits import Item, why_refused
 from trunkline.stores.large_appends import is_large
 from trunkline.stores.postgres import records
-from trunkline.stores.postgres.packing import byteas, int2s, int4, int4s, int8s, texts
+from trunkline.stores.postgres.packing import (
+    byteas,
+    int2s,
+    int4,
+    int4s,
+    int8s,
+    nullable_int8s,
+    texts,
+)
 from trunkline.stores.postgres.records import PackedChanges
 from trunkline.stores.postgres.rows import event_rows, stored_or_mark
-from trunkline.stores.sqlite.rows import CODES, MAX_SEQ
+from trunkline.stores.sqlite.rows import CODES, MAX_SEQ, by_time
 
 # What one commit takes. The server works on a batch of this size for some 10 ms, and all that is
 # submitted meanwhile waits.
@@ -182,11 +190,12 @@ class StagedBatch:
         for number, slot in enumerate(self._slots, 1):
             if slot.is_large:
                 numbers = _numbers(self._written)
-            for seq, kind, body in event_rows(slot.entries, numbers):
-                places.append(number)
-                seqs.append(seq)
-                kinds.append(kind)
-                bodies.append(body)
+            for run in _runs(slot):
+                for seq, kind, body in event_rows(run, numbers):
+                    places.append(number)
+                    seqs.append(seq)
+                    kinds.append(kind)
+                    bodies.append(body)
             if slot.snapshot is not None:
                 with_snapshot.append((number, slot.snapshot))
         if places:
@@ -202,6 +211,25 @@ class StagedBatch:
             )
         else:
             params += (None, None, None, None)
+
+    def times(self) -> list[bytes | None]:
+        """The parameters behind those of `append_1` where the rows keep the times that they have:
+        task, sequence and time of each. Empty where the database sets them."""
+        if not any([slot.last.keeps_times for slot in self._slots]):
+            return []
+        numbers = _numbers(self._written)
+        rows = [
+            (slot.task_id, seq, run[0].committed_ms)
+            for slot in self._slots
+            if slot.last.keeps_times
+            for run in _runs(slot)
+            for seq, _, _ in event_rows(run, numbers)
+        ]
+        return [
+            texts([task_id for task_id, _, _ in rows]),
+            int4s([seq for _, seq, _ in rows]),
+            nullable_int8s([committed_ms for _, _, committed_ms in rows]),
+        ]
 
     def _pack_large_values(self, params: list[bytes | None]) -> None:
         found: list[tuple[int, int, str, int]] = []
@@ -280,6 +308,13 @@ def _slot(append: Append, place: int) -> _Slot:
     )
 
 
+def _runs(slot: _Slot) -> Sequence[Sequence[Entry]]:
+    """The entries that may share a row: all of them, unless they keep different times."""
+    if not slot.last.keeps_times:
+        return (slot.entries,)
+    return [run for _, run in by_time(slot.entries)]
+
+
 def _can_follow(append: Append, slot: _Slot) -> bool:
     """Whether the append can be one with those before it of the same task."""
     first = slot.first
@@ -290,6 +325,7 @@ def _can_follow(append: Append, slot: _Slot) -> bool:
         and append.expected_seq == slot.last_seq > 0
         and append.lane == first.lane
         and append.epoch == first.epoch
+        and append.keeps_times == first.keeps_times
         and not append.values
         and (append.counted_bytes or append.size_bytes) <= SLICE_BYTES
         and _why_unstorable(append) is None

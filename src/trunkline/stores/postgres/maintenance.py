@@ -71,7 +71,7 @@ class Maintenance:
             # The row behind may begin with entries that are to go.
             for row in await self._run("get_next_row", int8(key), int4(last)):
                 if row[1] == PACKED:
-                    (kept,) = event_rows(entries_after([row], last, -1), {})
+                    (kept,) = event_rows(entries_after([(*row, None)], last, -1), {})
             seq, kind, body = kept
             await self._run(
                 "prune_journal", int8(key), int4(last), int4(seq), text(kind), bytes(body)

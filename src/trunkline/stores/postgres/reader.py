@@ -7,6 +7,7 @@ slices are read after it; they do not change, and stay for a while after they we
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import repeat
 from typing import Any, Protocol
 
 import msgspec
@@ -16,7 +17,7 @@ from trunkline.model.events import Entry
 from trunkline.ports import store as port
 from trunkline.stores.postgres.connection import Params, Row
 from trunkline.stores.postgres.packing import boolean, int2s, int4, int4s, int8, searched, texts
-from trunkline.stores.postgres.rows import EventRow, entries_after, number_in, numbers_in, plain
+from trunkline.stores.postgres.rows import TimedRow, entries_after, number_in, numbers_in, plain
 from trunkline.stores.sqlite.rows import CODES, STATES
 from trunkline.stores.statements import Statements
 
@@ -87,7 +88,12 @@ class Reader:
         return await self._page(rows, query.limit, query.scope)
 
     async def list_all(self, query: port.OperatorQuery) -> port.TaskPage:
-        sql = _page("places_of_all", _counted(query), _most(query.limit + 1))
+        context, is_bare = query.context_id, query.without_tails
+        if context:
+            sql = _page_of_context_of_all(is_bare=is_bare)
+        else:
+            most = _most(query.limit + 1)
+            sql = _page("places_of_all", _counted(query), most, is_bare=is_bare)
         states = int2s([CODES[state] for state in query.states]) if query.states else _ALL_STATES
         agent = searched(query.agent)
         tenant = None if query.tenant is None else searched(query.tenant)
@@ -95,7 +101,11 @@ class Reader:
             # NULL would mean all tenants.
             agent = None
         who = (agent, tenant, searched(query.principal))
-        rows = await self._database.read(sql, _page_params(query, who, states))
+        agents = None
+        if query.agents is not None:
+            agents = texts([each for each in query.agents if searched(each) is not None])
+        params = (*_page_params(query, who, states), agents)
+        rows = await self._database.read(sql, (*params, searched(context)) if context else params)
         return await self._page(rows, query.limit, None)
 
     async def unfinished(self) -> tuple[tuple[port.Scope, str], ...]:
@@ -152,7 +162,8 @@ class Reader:
         except _UNREADABLE as error:
             raise self._damaged("a page of tasks", error) from error
         next_after = (found[-1][5], found[-1][0]) if has_more else None
-        return port.TaskPage(tasks=tasks, total=total, next=next_after)
+        places = tuple([(row[5], row[0]) for row in found]) if scope is None else ()
+        return port.TaskPage(tasks=tasks, total=total, next=next_after, places=places)
 
     def _damaged(self, what: str, error: Exception) -> StoreUnusable:
         return StoreUnusable(
@@ -234,11 +245,18 @@ def _entries(most: int) -> str:
 
 
 @cache
-def _page(places: str, counted: str, most: int) -> str:
-    return SQL["page"].format(places=SQL[places], counted=SQL[counted], rows=_ROWS, most=most)
+def _page(places: str, counted: str, most: int, *, is_bare: bool = False) -> str:
+    rows = _BARE_ROWS if is_bare else _ROWS
+    return SQL["page"].format(places=SQL[places], counted=SQL[counted], rows=rows, most=most)
+
+
+@cache
+def _page_of_context_of_all(*, is_bare: bool) -> str:
+    return SQL["page_of_context_of_all"].format(rows=_BARE_ROWS if is_bare else _ROWS)
 
 
 _ROWS = SQL["rows"].format(tail=SQL["tail"])
+_BARE_ROWS = SQL["rows"].format(tail=SQL["no_tail"])
 _GET_TASK = SQL["get_task"].format(tail=SQL["tail"])
 _GET_BY_KEY = SQL["get_by_key"].format(tail=SQL["tail"])
 _PAGE_OF_CONTEXT = SQL["page_of_context"].format(rows=_ROWS)
@@ -260,7 +278,7 @@ def _stored(row: Row, scope: port.Scope, values: dict[int, bytes]) -> port.Store
         snapshot = port.Snapshot(seq, plain(body, values), plain(artifacts, values))
     tail: tuple[Entry, ...] = ()
     if seqs is not None:
-        rows: Iterable[EventRow] = zip(seqs, kinds, bodies, strict=True)
+        rows: Iterable[TimedRow] = zip(seqs, kinds, bodies, repeat(None, len(seqs)), strict=True)
         tail = entries_after(rows, seq or 0, -1, values)
     return port.StoredTask(
         task_id=task_id,

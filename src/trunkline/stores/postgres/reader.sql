@@ -30,9 +30,9 @@ tail_1(CASE WHEN t.last_seq > coalesce(s.seq, 0) THEN t.key END, coalesce(s.seq,
 -- name: get_entries
 -- The rows that hold the next entries of a journal: id, after, number of entries. A row has the
 -- entries behind the row before it, and the first one is wanted whatever was pruned before it.
-SELECT j.seq, j.kind, j.body
+SELECT j.seq, j.kind, j.body, j.committed_ms
 FROM (
-    SELECT e.seq, e.kind, e.body, lag(e.seq) OVER (ORDER BY e.seq) AS previous
+    SELECT e.seq, e.kind, e.body, e.committed_ms, lag(e.seq) OVER (ORDER BY e.seq) AS previous
     FROM events AS e
     WHERE e.task = (SELECT t.key FROM tasks AS t WHERE t.id = $1) AND e.seq > $2::int4
     ORDER BY e.seq LIMIT {most}
@@ -85,8 +85,34 @@ page AS MATERIALIZED (
 )
 {rows};
 
+-- name: page_of_context_of_all
+-- The same for all callers, or for some ($10 is their agents), within a context ($11).
+WITH conversation AS MATERIALIZED (
+    SELECT t.key, t.status_ms, t.state FROM scopes AS s
+    CROSS JOIN LATERAL (
+        SELECT f.key, f.status_ms, f.state FROM tasks AS f
+        WHERE f.scope = s.id AND f.context = $11::text OFFSET 0
+    ) AS t
+    WHERE $3::text IN ('', s.agent) AND $5::text IN ('', s.principal)
+        AND coalesce(s.tenant = $4::text, true) AND coalesce(s.agent = ANY ($10::text[]), true)
+),
+wanted AS MATERIALIZED (
+    SELECT c.key, c.status_ms FROM conversation AS c
+    WHERE c.state = ANY ($6::int2[]) AND c.status_ms >= $9::int8
+),
+counted AS (SELECT count(*) AS n FROM wanted),
+page AS MATERIALIZED (
+    SELECT w.key, w.status_ms FROM wanted AS w WHERE (w.status_ms, w.key) < ($7::int8, $8::int8)
+    ORDER BY w.status_ms DESC, w.key DESC LIMIT $2::int8
+)
+{rows};
+
+-- name: no_tail
+-- In place of the tail, where nobody asks for it.
+(SELECT NULL::int4[] AS seqs, NULL::text[] AS kinds, NULL::bytea[] AS bodies);
+
 -- name: rows
--- Part of the two above.
+-- Part of the three above.
 SELECT total.n, t.key, t.id, t.scope, t.context, t.state, t.status_ms, t.created_ms, t.last_seq,
     s.seq, s.body, CASE WHEN $1::bool THEN s.artifacts ELSE '' END, e.seqs, e.kinds, e.bodies
 FROM (SELECT coalesce(sum(c.n), 0)::int8 AS n FROM counted AS c) AS total
@@ -106,11 +132,11 @@ GROUP BY c.scope, c.state HAVING sum(c.n) > 0;
 
 -- name: places_of_all
 -- Part of a page: the same for all callers, or for some. An empty agent or principal means any, and
--- so does a tenant that is NULL.
+-- so does a tenant that is NULL; so do agents ($10) that are NULL.
 SELECT c.scope, c.state, sum(c.n) AS n FROM counts AS c JOIN scopes AS s ON s.id = c.scope
 WHERE c.state = ANY ($6::int2[])
     AND $3::text IN ('', s.agent) AND $5::text IN ('', s.principal)
-    AND coalesce(s.tenant = $4::text, true)
+    AND coalesce(s.tenant = $4::text, true) AND coalesce(s.agent = ANY ($10::text[]), true)
 GROUP BY c.scope, c.state HAVING sum(c.n) > 0;
 
 -- name: counted_all

@@ -17,6 +17,8 @@ from trunkline.stores.sqlite.rows import MAX_BYTES, MAX_ENTRIES, PACKED
 
 # Sequence of the last entry, kind and body.
 EventRow: TypeAlias = tuple[int, str, bytes]
+# The same with the time of the commit.
+TimedRow: TypeAlias = tuple[int, str, bytes, int | None]
 
 # The first byte of a mark, which the number of a large value follows.
 _MARK = b"\0"
@@ -75,17 +77,17 @@ def stored_or_mark(body: bytes, values: Mapping[int, int]) -> bytes:
     return stored(body) if len(body) <= SLICE_BYTES else mark(values[id(body)])
 
 
-def numbers_in(rows: Iterable[EventRow]) -> list[int]:
+def numbers_in(rows: Iterable[EventRow | TimedRow]) -> list[int]:
     """The large values that `entries_after` needs for these rows."""
     return [
         number
-        for _, kind, body in rows
+        for _, kind, body, *_ in rows
         if kind != PACKED and (number := number_in(body)) is not None
     ]
 
 
 def entries_after(
-    rows: Iterable[EventRow],
+    rows: Iterable[TimedRow],
     after: int,
     limit: int,
     values: Mapping[int, bytes] = _NO_VALUES,
@@ -93,16 +95,16 @@ def entries_after(
     """Up to `limit` entries (all, if it is negative) of these rows, above a sequence. `values` has
     the bodies that lie in slices."""
     found: list[Entry] = []
-    for last, kind, body in rows:
+    for last, kind, body, committed_ms in rows:
         if kind == PACKED:
             pairs = _decode(body)
             found += [
-                Entry(seq, *pair)
+                Entry(seq, *pair, None, committed_ms)
                 for seq, pair in enumerate(pairs, last - len(pairs) + 1)
                 if seq > after
             ]
         else:
-            found.append(Entry(last, kind, plain(body, values)))
+            found.append(Entry(last, kind, plain(body, values), None, committed_ms))
         if 0 <= limit <= len(found):
             return tuple(found[:limit])
     return tuple(found)

@@ -68,7 +68,9 @@ class Writer:
                     await self._find_scopes(connection, batch.scopes)
                 params = head + batch.params(self._scopes)
                 is_sent = True
-                rows = await connection.run(SQL["append"], params)
+                times = batch.times()
+                sql = SQL["append_copies" if times else "append"]
+                rows = await connection.run(sql, params + times)
             except ConnectionLost as error:
                 is_unknown = is_sent
                 await self._reconnect(error)

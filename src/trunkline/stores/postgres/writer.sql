@@ -11,6 +11,23 @@ SELECT * FROM append_1(
     $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37
 );
 
+-- name: append_copies
+-- The same for tasks of another store, whose rows have times: id, sequence and time of each.
+WITH done AS MATERIALIZED (
+    SELECT * FROM append_1(
+        $1, $2, $3, $4,
+        $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+        $15, $16, $17, $18,
+        $19, $20, $21, $22,
+        $23, $24, $25, $26,
+        $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37
+    )
+)
+SELECT d.epochs, d.codes, d.seen, d.skipped
+FROM done AS d
+-- After `done`, because it names a column of it.
+CROSS JOIN LATERAL (SELECT set_event_times_1($38, $39, $40), d.codes OFFSET 0) AS timed;
+
 -- name: find_scopes
 -- The numbers of these scopes, in their order; NULL for those that have none yet.
 SELECT s.id FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY

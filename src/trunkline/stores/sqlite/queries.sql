@@ -15,7 +15,7 @@ UPDATE tasks SET state = changed.column2, status_ms = changed.column3
 FROM (VALUES {rows}) AS changed WHERE key = changed.column1;
 
 -- name: insert_events
-INSERT OR FAIL INTO events (place, kind, body) VALUES {rows};
+INSERT OR FAIL INTO events (place, kind, body, committed_ms) VALUES {rows};
 
 -- name: put_snapshots
 REPLACE INTO snapshots (task, seq, body, artifacts) VALUES {rows};
@@ -74,7 +74,7 @@ WHERE t.key = ?;
 
 -- name: get_entries
 -- Rows of a journal, between two places. Each has at least one of the wanted entries.
-SELECT place, kind, body FROM events
+SELECT place, kind, body, committed_ms FROM events
 WHERE place > ? AND place <= ? ORDER BY place LIMIT ?;
 
 -- name: page
@@ -105,7 +105,8 @@ SELECT c.scope, c.state, c.n, s.agent, s.tenant, s.principal
 FROM counts AS c CROSS JOIN scopes AS s ON s.id = c.scope
 WHERE c.n > 0
     AND :agent IN ('', s.agent) AND :principal IN ('', s.principal)
-    AND (:tenant IS NULL OR s.tenant = :tenant);
+    AND (:tenant IS NULL OR s.tenant = :tenant)
+    AND (:agents IS NULL OR s.agent IN (SELECT value FROM json_each(:agents)));
 
 -- name: get_latest
 -- The tasks of one such place that come next in a list.
@@ -113,6 +114,11 @@ SELECT status_ms, key FROM tasks INDEXED BY tasks_by_state
 WHERE scope = :scope AND state = :state AND status_ms >= :from_ms
     AND (status_ms, key) < (:after_ms, :after_key)
 ORDER BY status_ms DESC, key DESC LIMIT :limit;
+
+-- name: get_conversation
+-- The tasks of a scope in one context, which are few enough to be sorted.
+SELECT status_ms, key, state FROM tasks INDEXED BY tasks_by_context
+WHERE scope = :scope AND context = :context AND status_ms >= :from_ms;
 
 -- name: count_recent
 SELECT count(*) FROM tasks INDEXED BY tasks_by_state
@@ -170,7 +176,7 @@ FROM tasks AS t WHERE t.id = ?;
 DELETE FROM events WHERE place BETWEEN ? AND ?;
 
 -- name: replace_entries
-UPDATE events SET place = ?, kind = ?, body = ? WHERE place = ?;
+UPDATE events SET place = ?, kind = ?, body = ?, committed_ms = ? WHERE place = ?;
 
 -- name: get_scope
 -- The scope of a task.

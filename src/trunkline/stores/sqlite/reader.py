@@ -1,7 +1,8 @@
 """`Reader`: reads committed tasks and records."""
 
+import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 from operator import itemgetter
 from typing import Any
@@ -163,18 +164,25 @@ class Reader:
             self._db.execute("COMMIT")
 
     def _list_all(self, query: port.OperatorQuery) -> port.TaskPage:
-        owners = {"agent": query.agent, "principal": query.principal, "tenant": query.tenant}
+        agents = None if query.agents is None else json.dumps(query.agents)
+        owners = {
+            "agent": query.agent,
+            "principal": query.principal,
+            "tenant": query.tenant,
+            "agents": agents,
+        }
         wanted = [CODES[state] for state in query.states] or list(CODES.values())
         after = query.after or (_FOREVER_MS, 0)
         values = {"after_ms": after[0], "after_key": after[1], "limit": query.limit + 1}
         first_ms = -_FOREVER_MS if query.status_from_ms is None else query.status_from_ms
+        places = self._db.execute(SQL["get_places"], owners).fetchall()
+        if query.context_id:
+            return self._list_context(query, places, wanted, after, first_ms)
         # The latest tasks so far, the oldest of them first.
         page: list[tuple[int, int]] = []
         scopes: dict[int, port.Scope] = {}
         total = 0
-        for scope_id, state, count, *scope in self._db.execute(
-            SQL["get_places"], owners
-        ).fetchall():
+        for scope_id, state, count, *scope in places:
             if state not in wanted:
                 continue
             place = {"scope": scope_id, "state": state, "from_ms": first_ms}
@@ -187,14 +195,48 @@ class Reader:
             found = self._db.execute(SQL["get_latest"], values | place).fetchall()
             scopes |= {key: port.Scope(*scope) for _, key in found}
             page = sorted([*page, *found])[-query.limit - 1 :]
+        return self._page_of(query, page, scopes, total)
+
+    def _list_context(
+        self,
+        query: port.OperatorQuery,
+        places: Sequence[tuple[Any, ...]],
+        wanted: Sequence[int],
+        after: tuple[int, int],
+        first_ms: int,
+    ) -> port.TaskPage:
+        page: list[tuple[int, int]] = []
+        scopes: dict[int, port.Scope] = {}
+        total = 0
+        for scope_id, scope in {place[0]: port.Scope(*place[3:]) for place in places}.items():
+            place = {"scope": scope_id, "context": query.context_id, "from_ms": first_ms}
+            for status_ms, key, state in self._db.execute(SQL["get_conversation"], place):
+                if state not in wanted:
+                    continue
+                total += 1
+                if (status_ms, key) < after:
+                    page.append((status_ms, key))
+                    scopes[key] = scope
+        return self._page_of(query, sorted(page)[-query.limit - 1 :], scopes, total)
+
+    def _page_of(
+        self,
+        query: port.OperatorQuery,
+        page: Sequence[tuple[int, int]],
+        scopes: Mapping[int, port.Scope],
+        total: int,
+    ) -> port.TaskPage:
+        """`page` has one task more than the limit where there is another page, oldest first."""
         listed = page[::-1][: query.limit]
         sql = rows_statement([key for _, key in listed])
         rows = self._db.execute(sql, {"limit": len(listed)}).fetchall()
         rows.sort(key=_STATUS_MS_AND_KEY, reverse=True)
+        tailed = not query.without_tails
         return port.TaskPage(
-            tasks=tuple([self._stored(row, scopes[row[0]]) for row in rows]),
+            tasks=tuple([self._stored(row, scopes[row[0]], with_tail=tailed) for row in rows]),
             total=total,
             next=listed[-1] if len(page) > query.limit else None,
+            places=tuple([(row[4], row[0]) for row in rows]),
         )
 
     def tasks_after(self, number: int | None, limit: int) -> Sequence[tuple[int, port.Scope, str]]:
@@ -226,7 +268,9 @@ class Reader:
             for scope, state, _ in places
         )
 
-    def _stored(self, row: tuple[Any, ...], scope: port.Scope) -> port.StoredTask:
+    def _stored(
+        self, row: tuple[Any, ...], scope: port.Scope, *, with_tail: bool = True
+    ) -> port.StoredTask:
         key, task_id, context, state, status_ms, created_ms, seq, body, artifacts = row[:9]
         snapshot = None
         if seq is not None:
@@ -236,11 +280,14 @@ class Reader:
             # SQLite does not notice an empty page inside a long value, and JSON has no such byte.
             if b"\0" in snapshot.task or b"\0" in snapshot.artifacts:
                 raise ValueError(f"the snapshot of task {task_id} is damaged")
-        folded = seq or 0
+        folded = last = seq or 0
         tail: tuple[Entry, ...] = ()
         # A row of a list includes the last sequence, which spares a look at the journal.
-        if len(row) == 9 or (row[9] or 0) > folded:
+        if len(row) == 10:
+            last = max(row[9] or 0, folded)
+        if with_tail and (len(row) == 9 or last > folded):
             tail = self._entries(key, folded, -1)
+            last = tail[-1].seq if tail else folded
         return port.StoredTask(
             task_id=task_id,
             scope=scope,
@@ -248,7 +295,7 @@ class Reader:
             state=STATES[state],
             status_ms=status_ms,
             created_ms=created_ms,
-            last_seq=tail[-1].seq if tail else folded,
+            last_seq=last,
             snapshot=snapshot,
             tail=tail,
         )

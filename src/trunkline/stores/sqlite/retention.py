@@ -40,6 +40,6 @@ def prune_journal(writer: Writer, task_id: str, *, up_to: int) -> None:
         # The next row may begin with entries that are to go.
         rows = db.execute(SQL["get_entries"], (start, start | MAX_SEQ, 1)).fetchall()
         if rows and rows[0][1] == PACKED:
-            kept: list[int | str | Blob] = []
-            add_rows(kept, start, entries_after(rows, last, -1))
+            kept: list[int | str | Blob | None] = []
+            add_rows(kept, start, entries_after(rows, last, -1), rows[0][3])
             db.execute(SQL["replace_entries"], (*kept, rows[0][0]))

@@ -5,7 +5,9 @@ and most tasks live for a commit or two. A row lies at the place of its last ent
 row gives the last sequence.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -47,24 +49,36 @@ _encode_into = msgspec.msgpack.Encoder().encode_into
 _decode = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 
 
-def add_rows(rows: list[Any], start: int, entries: Sequence[Entry]) -> None:
-    """Add place, kind and body of each row. `start` is the place of sequence 0."""
+def add_rows(
+    rows: list[Any], start: int, entries: Sequence[Entry], committed_ms: int | None
+) -> None:
+    """Add place, kind, body and time of each row. `start` is the place of sequence 0."""
     if len(entries) > MAX_ENTRIES:
         for first in range(0, len(entries), MAX_ENTRIES):
-            add_rows(rows, start, entries[first : first + MAX_ENTRIES])
+            add_rows(rows, start, entries[first : first + MAX_ENTRIES], committed_ms)
         return
     if len(entries) > 1:
         packed = Blob()
-        _encode_into([(entry.kind, entry.body) for entry in entries], packed)
+        # A loop, because a comprehension costs a call in Python 3.11.
+        pairs: list[tuple[str, bytes]] = []
+        for entry in entries:
+            pairs.append((entry.kind, entry.body))
+        _encode_into(pairs, packed)
         if len(packed) <= MAX_BYTES:
-            rows += (start | entries[-1].seq, PACKED, packed)
+            rows += (start | entries[-1].seq, PACKED, packed, committed_ms)
             return
     for entry in entries:
-        rows += (start | entry.seq, entry.kind, Blob(entry.body))
+        rows += (start | entry.seq, entry.kind, Blob(entry.body), committed_ms)
+
+
+def by_time(entries: Sequence[Entry]) -> Iterator[tuple[int | None, list[Entry]]]:
+    """The entries in runs of the same time: a row has one time."""
+    for committed_ms, run in groupby(entries, key=attrgetter("committed_ms")):
+        yield committed_ms, [*run]
 
 
 def entries_after(
-    rows: Iterable[tuple[int, str, bytes]],
+    rows: Iterable[tuple[int, str, bytes, int | None]],
     after: int,
     limit: int,
     whole: Callable[[bytes], bytes] | None = None,
@@ -74,19 +88,19 @@ def entries_after(
     `whole` gives the body of an entry that has a number in its place.
     """
     found: list[Entry] = []
-    for place, kind, body in rows:
+    for place, kind, body, committed_ms in rows:
         last = place & MAX_SEQ
         if kind == PACKED:
             pairs = _decode(body)
             found += [
-                Entry(seq, *pair)
+                Entry(seq, *pair, None, committed_ms)
                 for seq, pair in enumerate(pairs, last - len(pairs) + 1)
                 if seq > after
             ]
         else:
             if whole is not None and type(body) is not bytes:
                 body = whole(body)
-            found.append(Entry(last, kind, body))
+            found.append(Entry(last, kind, body, None, committed_ms))
         if 0 <= limit <= len(found):
             return tuple(found[:limit])
     return tuple(found)

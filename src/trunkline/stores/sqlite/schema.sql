@@ -34,7 +34,9 @@ CREATE INDEX tasks_by_context ON tasks (scope, context);
 CREATE TABLE events (
     place INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
-    body BLOB NOT NULL
+    body BLOB NOT NULL,
+    -- The time of the commit; NULL for rows from before there was this column.
+    committed_ms INTEGER
 );
 
 -- Apart from the heads, for a change of state would rewrite a row with all it holds.

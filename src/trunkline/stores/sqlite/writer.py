@@ -1,7 +1,7 @@
 """`Writer`: writes a batch of appends with few statements, and refuses the invalid ones."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -15,7 +15,15 @@ from trunkline.ports.records import Committed, Group
 from trunkline.stores.commits import Item, why_refused
 from trunkline.stores.large_appends import large_bodies
 from trunkline.stores.records.table import RecordWriter
-from trunkline.stores.sqlite.rows import CODES, FIRST_TERMINAL, MAX_SEQ, SEQ_BITS, Blob, add_rows
+from trunkline.stores.sqlite.rows import (
+    CODES,
+    FIRST_TERMINAL,
+    MAX_SEQ,
+    SEQ_BITS,
+    Blob,
+    add_rows,
+    by_time,
+)
 from trunkline.stores.sqlite.statements import SQL
 
 # Heads of active tasks, kept so that an append needs no read. Beyond this number the writer
@@ -73,6 +81,7 @@ class Writer:
 
     def __init__(self, connection: sqlite3.Connection, clock: Clock) -> None:
         self.connection = connection
+        self._clock = clock
         self.records = RecordWriter(connection, clock)
         self._heads: dict[str, Head] = {}
         self._scopes: dict[port.Scope, int] = {}
@@ -205,13 +214,27 @@ class Writer:
         )
         return skipped
 
-    def _add_large(
-        self, change: _Change, events: list[int | str | Blob], snapshots: list[int | Blob]
+    def _add_apart(
+        self,
+        change: _Change,
+        events: list[int | str | Blob | None],
+        snapshots: list[int | Blob],
+        now_ms: int,
     ) -> None:
-        """Rows that have the number of a value in place of a large body."""
-        for entry in change.entries:
-            place = change.key << SEQ_BITS | entry.seq
-            events += (place, entry.kind, self._body(entry.body, change.key, "entry"))
+        """The rows of a copy, whose entries have times of their own, and those that have the number
+        of a value in place of a large body."""
+        start = change.key << SEQ_BITS
+        is_large = self.written and large_bodies(change.entries, change.snapshot)
+        runs: Iterable[tuple[int | None, Sequence[Entry]]] = ((now_ms, change.entries),)
+        if change.last.keeps_times:
+            runs = by_time(change.entries)
+        for committed_ms, run in runs:
+            if not is_large:
+                add_rows(events, start, run, committed_ms)
+                continue
+            for entry in run:
+                body = self._body(entry.body, change.key, "entry")
+                events += (start | entry.seq, entry.kind, body, committed_ms)
         snapshot = change.snapshot
         if snapshot is not None:
             self._staged.replaced.append(change.key)
@@ -233,9 +256,10 @@ class Writer:
         staged = self._staged
         created: list[int | str] = []
         changed: list[int] = []
-        events: list[int | str | Blob] = []
+        events: list[int | str | Blob | None] = []
         snapshots: list[int | Blob] = []
         counts: dict[tuple[int, int], int] = {}
+        now_ms = self._clock.now_ms()
         for task_id, change in staged.changes.items():
             key, scope, head, last = change.key, change.scope, change.head, change.last
             state, status_ms = CODES[last.state], last.status_ms
@@ -262,10 +286,11 @@ class Writer:
                 staged.heads[task_id] = Head(key, scope, state, status_ms, change.last_seq)
             elif head is not None:
                 staged.ended.append(task_id)
-            if self.written and large_bodies(change.entries, change.snapshot):
-                self._add_large(change, events, snapshots)
+            has_large = self.written and large_bodies(change.entries, change.snapshot)
+            if has_large or last.keeps_times:
+                self._add_apart(change, events, snapshots, now_ms)
                 continue
-            add_rows(events, key << SEQ_BITS, change.entries)
+            add_rows(events, key << SEQ_BITS, change.entries, now_ms)
             snapshot = change.snapshot
             if snapshot is not None:
                 snapshots += (key, snapshot.seq, Blob(snapshot.task), Blob(snapshot.artifacts))
@@ -277,7 +302,7 @@ class Writer:
             self.connection,
             ("insert_tasks", 7, created),
             ("update_heads", 3, changed),
-            ("insert_events", 3, events),
+            ("insert_events", 4, events),
             ("put_snapshots", 4, snapshots),
             ("add_counts", 3, added),
         )

@@ -315,3 +315,46 @@ async def store_that_works_has_no_problem(store: Store) -> None:
     await store.check()
     assert store.problem is None
     assert (await must_get(store, "t")).last_seq == 1
+
+
+async def entries_have_the_time_of_their_commit(store: Store) -> None:
+    await must_put(store, create("t", count=2))
+    await must_put(store, follow("t", 2, count=70))
+    await must_put(store, follow("t", 72))
+    found = await store.entries("t", after=0, limit=100)
+    times = [each.committed_ms for each in found]
+    known = [each for each in times if each is not None]
+    assert len(known) == 73, f"entries without a time: {times}"
+    assert known == sorted(known), "a later commit has an earlier time"
+    # By whatever clock the store has; a copy of it is no commit.
+    assert len({*known[:2]}) == len({*known[2:72]}) == 1, "entries of one commit have one time"
+
+
+async def a_copy_keeps_the_times_of_entries(store: Store) -> None:
+    """Also those of entries from before times were kept, which have none."""
+    times = (None, None, 5, 7, 7, 7, 9, None)
+    copied = [
+        structs.replace(each, committed_ms=committed_ms)
+        for each, committed_ms in zip(entries(0, 8), times, strict=True)
+    ]
+    large = structs.replace(copied[3], body=b'"%s"' % (b"x" * 300_000))
+    for name, written in {"t": copied, "large": [*copied[:3], large, *copied[4:]]}.items():
+        append = structs.replace(create(name, count=8), entries=tuple(written), keeps_times=True)
+        await must_put(store, append)
+        found = await store.entries(name, after=0, limit=20)
+        assert [each.committed_ms for each in found] == [*times]
+        assert found == tuple(written)
+    behind = await store.entries("t", after=4, limit=2)
+    assert [each.committed_ms for each in behind] == [7, 7]
+    await must_put(store, follow("t", 8))
+    last = (await store.entries("t", after=8, limit=2))[0]
+    assert last.committed_ms is not None, "an append behind a copy has its own time"
+
+
+async def pruning_a_journal_keeps_the_times_of_the_rest(store: Store) -> None:
+    copied = [structs.replace(each, committed_ms=5) for each in entries(0, 6)]
+    append = create("t", count=6, snapshot=Snapshot(6, b"{}"))
+    await must_put(store, structs.replace(append, entries=tuple(copied), keeps_times=True))
+    await store.prune_journal("t", up_to=4)
+    found = await store.entries("t", after=0, limit=9)
+    assert [(each.seq, each.committed_ms) for each in found] == [(5, 5), (6, 5)]

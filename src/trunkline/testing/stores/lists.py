@@ -1,5 +1,7 @@
 """Checks of lists: order, pages, filters and totals."""
 
+from typing import Any
+
 from msgspec import structs
 
 from trunkline.model.values import TaskState
@@ -211,3 +213,54 @@ async def tasks_with_work_to_do_are_found_oldest_first(store: Store) -> None:
     assert list(await store.unfinished()) == expected
     await must_put(store, follow(expected[0][1], 1, state=COMPLETED))
     assert list(await store.unfinished()) == expected[1:]
+
+
+async def operators_narrow_the_list_by_agents_and_by_context(store: Store) -> None:
+    other = Scope("other", "", "alice")
+    third = Scope("third", "t", "carol")
+    for number, (scope, context) in enumerate(
+        [(ALICE, "c"), (ALICE, "d"), (BOB, "c"), (other, "c"), (third, "c"), (third, "é\n")]
+    ):
+        await must_put(
+            store,
+            create(f"t{number}", scope=scope, context_id=context, status_ms=number * 10, count=2),
+        )
+    await must_put(store, follow("t3", 2, state=COMPLETED, status_ms=5))
+
+    async def found(**wanted: Any) -> list[str]:
+        seen: list[str] = []
+        after = None
+        while True:
+            page = await store.list_all(OperatorQuery(after=after, limit=2, **wanted))
+            seen += ids(page.tasks)
+            after = page.next
+            if after is None:
+                assert page.total == len(seen), f"the total is {page.total} of {len(seen)}"
+                return seen
+
+    assert await found(context_id="c") == ["t4", "t2", "t3", "t0"]
+    assert await found(context_id="c", agent="agent") == ["t2", "t0"]
+    assert await found(context_id="c", agents=("other", "third")) == ["t4", "t3"]
+    assert await found(context_id="c", principal="alice") == ["t3", "t0"]
+    assert await found(context_id="c", tenant="t") == ["t4"]
+    assert await found(context_id="c", states=(COMPLETED,)) == ["t3"]
+    assert await found(context_id="c", status_from_ms=10) == ["t4", "t2"]
+    assert await found(context_id="é\n") == ["t5"]
+    assert await found(context_id="unknown") == []
+    assert await found(agents=("other", "third")) == ["t5", "t4", "t3"]
+    assert await found(agents=("other", "third"), principal="alice") == ["t3"]
+    assert await found(agents=("other", "third"), status_from_ms=45) == ["t5"]
+    assert await found(agents=("\ud800", "other")) == ["t3"]
+    assert await found(agents=()) == []
+
+
+async def a_list_without_tails_has_the_rest(store: Store) -> None:
+    await must_put(store, create("t", count=3, snapshot=Snapshot(2, b'{"id":"t"}', b"[]")))
+    await must_put(store, create("u", count=2, status_ms=5))
+    for context in ("", "context"):
+        page = await store.list_all(OperatorQuery(without_tails=True, context_id=context))
+        behind = await store.list_all(OperatorQuery(context_id=context, after=page.places[0]))
+        assert ids(behind.tasks) == ["u"]
+        task, other = page.tasks
+        assert (task.tail, task.last_seq, other.tail, other.last_seq) == ((), 3, (), 2)
+        assert task.snapshot == Snapshot(2, b'{"id":"t"}')

@@ -16,7 +16,7 @@ const KINDS = {
   openai: {
     title: "A model behind an OpenAI-compatible server",
     keys: [
-      { name: "url", label: "URL", hint: "With /v1, for example http://127.0.0.1:11434/v1", isNeeded: true },
+      { name: "base_url", label: "URL", hint: "With /v1, for example http://127.0.0.1:11434/v1", isNeeded: true },
       { name: "model", label: "Model", isNeeded: true },
       { name: "api_key", label: "API key", isSecret: true },
       { name: "system_prompt", label: "System prompt", isLong: true },
@@ -36,7 +36,7 @@ const KINDS = {
     keys: [
       { name: "url", label: "URL", hint: "For example ws://127.0.0.1:18789" },
       { name: "token", label: "Token", isSecret: true },
-      { name: "agent", label: "Agent" },
+      { name: "agent_id", label: "Agent" },
     ],
   },
   scripted: { title: "Scripted: does what the message says, for tests", keys: [] },
