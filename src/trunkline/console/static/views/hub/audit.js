@@ -1,7 +1,7 @@
 // The rows of the audit, the newest first, and their verification. `#/hub/audit`
 import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import { api } from "../../lib/api.js";
-import { clock, count, exact, line, plural, safe } from "../../lib/format.js";
+import { clock, count, duration, exact, line, plural, safe } from "../../lib/format.js";
 import { filterBy, link } from "../../lib/router.js";
 import { Badge, CopyButton, Empty, Id, Loading, Problem, Switch, announce } from "../../parts/basics.js";
 import { VirtualList } from "../../parts/vlist.js";
@@ -137,17 +137,24 @@ const COLUMNS = [{ title: "Time" }, { title: "Kind" }, { title: "Who", className
 const TONES = { refusal: "bad", lost: "bad", change: "accent" };
 
 function resultOf(row) {
-  if (row.kind === "outcome") return row.outcome + (row.reason ? `, ${row.reason}` : "");
-  return row.reason ?? "";
+  if (row.kind !== "outcome") return row.reason ?? "";
+  return [row.outcome, row.reason, row.tookMs === undefined || row.tookMs === null ? "" : duration(row.tookMs)].filter(Boolean).join(", ");
+}
+
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "2-digit", month: "short" });
+
+function whatOf(row) {
+  if (row.kind === "change") return `${row.action} ${row.subject ?? ""}`;
+  if (row.kind === "outcome") return `answer of ${row.agent ?? ""}`;
+  return `${row.operation ?? ""} ${row.agent ?? ""}${row.count > 1 ? ` ×${row.count}` : ""}`;
 }
 
 function cells(row) {
   const who = row.who ?? row.source ?? "(nobody)";
-  const what = row.kind === "change" ? `${row.action} ${row.subject ?? ""}` : `${row.operation ?? ""} ${row.agent ?? ""}${row.count > 1 ? ` ×${row.count}` : ""}`;
-  return html`<span role="gridcell" title=${exact(row.at)}>${clock(row.at).slice(0, 8)}</span>
+  return html`<span role="gridcell" title=${exact(row.at)}>${DAY.format(new Date(row.at))} ${clock(row.at).slice(0, 8)}</span>
     <span role="gridcell"><${Badge} tone=${TONES[row.kind]}>${row.kind}<//></span>
     <span role="gridcell" class="col-who">${line(who, 80)}</span>
-    <span role="gridcell">${line(what, 160)}</span>
+    <span role="gridcell">${line(whatOf(row), 160)}</span>
     <span role="gridcell" class="col-result">${line(resultOf(row), 80)}</span>`;
 }
 

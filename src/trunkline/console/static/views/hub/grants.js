@@ -31,7 +31,7 @@ export function Grants({ agent }) {
     { title: "Principal", cell: (grant) => html`<code>${safe(grant.principal, 200)}</code>` },
     { title: "Operations", cell: (grant) => (grant.methods ? grant.methods.join(", ") : "all") },
     { title: "Given", cell: (grant) => html`<${Time} at=${grant.grantedAt} /> by <code>${safe(grant.grantedBy, 100)}</code>` },
-    { title: "Actions", cell: (grant) => html`<button type="button" class="small" aria-label=${`Take the grant of ${grant.principal}`} onClick=${() => take(grant)}>Take away</button>` },
+    { title: "Actions", cell: (grant) => html`<button type="button" class="small" aria-label=${`Take away the grant of ${grant.principal}`} onClick=${() => take(grant)}>Take away</button>` },
   ];
   return html`<section class="card" aria-labelledby="grants"><h2 id="grants">Grants</h2>
     <p class="quiet">${agent.visibility === "private" ? "Only those with a grant, the owner and operators may call this agent." : "Everyone who is signed in may call this agent; a grant matters for tokens, and once it is private."}</p>

@@ -12,7 +12,7 @@ const AGAIN_MS = 10_000;
 export default function Relay({ query }) {
   return html`<div><div class="view-head"><h1>Relay</h1></div>
     <${Section} title="Attached agents" path="/relay/agents" columns=${AGENTS} rowKey=${(row) => row.agent}
-      none="No gateway has attached an agent here. It does so with: trunkline serve --relay URL" />
+      none=${html`No gateway has attached an agent here. One does so with <code>trunkline attach --relay URL --tenant NAME --agent NAME</code>, or with the table <code>[relay]</code> of its configuration.`} />
     <${Section} title="Mailboxes" path="/relay/mailboxes" columns=${MAILBOXES} rowKey=${(row) => row.agent}
       none="Nothing waits: each message was delivered, or there was none for an agent that is away." />
     ${query.dead ? html`<${DeadLetters} key=${query.dead} agent=${query.dead} />` : null}
