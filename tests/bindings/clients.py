@@ -10,6 +10,9 @@ from msgspec import Struct
 from tests.bindings.asgi import Answer, Asgi, Http, Response
 from tests.bindings.shapes import V1, Json, Shapes, V03JsonRpc, V03Rest
 
+from trunkline.protocol.checks import Sent, StreamChecker, check
+from trunkline.protocol.checks.messages import Binding, Dialect, Direction
+
 # A2A 1.0.1, section 5.4, and JSON-RPC 2.0: code, HTTP status and name of google.rpc.Code.
 # The rest is about HTTP itself or Trunkline's own.
 ERRORS: dict[str, tuple[int, int, str]] = {
@@ -154,9 +157,11 @@ class Address(Struct, frozen=True, kw_only=True):
 
 class Client(ABC):
     name: ClassVar[str]
-    version: ClassVar[str]
-    binding: ClassVar[str]
+    version: ClassVar[Dialect]
+    binding: ClassVar[Binding]
     shapes: ClassVar[Shapes]
+    # False where answers repeat what a client got wrong.
+    checks_answers = True
 
     def __init__(
         self,
@@ -195,7 +200,33 @@ class Client(ABC):
     ) -> Any:
         request = self.request(operation, params)
         request.headers |= headers or {}
-        return self.result(operation, await self.http.send(request))
+        answer = await self.http.send(request)
+        self.check(operation, request, answer)
+        return self.result(operation, answer)
+
+    def check(self, operation: str, request: Http, answer: Answer) -> None:
+        """The answers of the gateway break no rule of A2A, and its own checks say so."""
+        if not self.checks_answers:
+            return
+        body = answer.body
+        direction: Direction = "response"
+        if answer.headers.get("content-type") == "text/event-stream":
+            # A stream that was refused is one event.
+            body = body.removeprefix(b"data: ").partition(b"\n")[0]
+            direction = "event"
+        found = check(
+            Sent(
+                direction=direction,
+                binding=self.binding,
+                version=self.version,
+                operation=operation,
+                status=answer.status,
+                headers=answer.headers,
+                body=body,
+            )
+        )
+        wrong = [each for each in found if each.severity != "note"]
+        assert wrong == [], (operation, answer.body[:2000], wrong)
 
     def result(self, operation: str, answer: Answer) -> Any:
         body = self.body_of(answer)
@@ -270,15 +301,17 @@ class Client(ABC):
     ) -> "Opening":
         request = self.request(operation, params)
         request.headers |= headers or {}
-        return Opening(self, request)
+        return Opening(self, operation, request)
 
 
 class Opening:
     """A stream to enter with `async with`. Entering raises Refused when there is none."""
 
-    def __init__(self, client: Client, request: Http) -> None:
+    def __init__(self, client: Client, operation: str, request: Http) -> None:
         self._client = client
         self._response = client.http.open(request)
+        self._operation = operation
+        self._is_resumed = "last-event-id" in {name.lower() for name in request.headers}
 
     async def __aenter__(self) -> "Stream":
         response = await self._response.__aenter__()
@@ -294,16 +327,29 @@ class Opening:
         if refusal is not None:
             await self._response.__aexit__(None, None, None)
             raise refusal
-        return Stream(self._client, response, first)
+        checker = StreamChecker(
+            binding=self._client.binding,
+            version=self._client.version,
+            operation=self._operation,
+            is_resumed=self._is_resumed,
+        )
+        return Stream(self._client, response, first, checker)
 
     async def __aexit__(self, *about: Any) -> None:
         await self._response.__aexit__(*about)
 
 
 class Stream:
-    def __init__(self, client: Client, response: Response, first: bytes = b"") -> None:
+    def __init__(
+        self,
+        client: Client,
+        response: Response,
+        first: bytes = b"",
+        checker: StreamChecker | None = None,
+    ) -> None:
         """`first` is what has been read of the response."""
         self._client = client
+        self._checker = checker
         self.response = response
         self._first = first
         # Frames as they came, comments and all.
@@ -353,6 +399,14 @@ class Stream:
         fields = dict(
             line.split(b": ", 1) for line in frame.split(b"\n") if not line.startswith(b":")
         )
+        if self._checker is not None and b"data" in fields:
+            found = self._checker.feed(
+                fields[b"data"],
+                event_id=fields.get(b"id", b"").decode(),
+                event=fields.get(b"event", b"").decode(),
+            )
+            wrong = [each for each in found if each.severity != "note"]
+            assert wrong == [], (fields, wrong)
         if b"event" in fields or b"data" not in fields:
             return None
         raw = self._client.unwrapped(msgspec.json.decode(fields[b"data"]))

@@ -15,6 +15,7 @@ from trunkline.ports.clock import Clock
 from trunkline.ports.cluster import Cluster, Times
 from trunkline.ports.store import Scope, Store
 from trunkline.ports.tools import LendsTools, TurnTool
+from trunkline.ports.wire_log import ClientTap
 from trunkline.runtime.agents import PublishedAgent
 from trunkline.settings import AgentSettings, Settings, StoreSettings
 from trunkline.settings.agents import handle_of, stands_for_many
@@ -78,8 +79,10 @@ def resources_for(
     code: Agent | None = None,
     tools: Mapping[str, TurnTool] | None = None,
     lends_tools: LendsTools | None = None,
+    tap: ClientTap | None = None,
 ) -> Resources:
-    """`code` is the agent that a Python backend runs, `tools` are those that models may use."""
+    """`code` is the agent that a Python backend runs, `tools` are those that models may use, and
+    `tap` is what its connections look at before each request."""
     return Resources(
         clock=clock,
         data_dir=own_folder(settings.store),
@@ -88,6 +91,7 @@ def resources_for(
         code=code,
         allow_private=settings.network.allow_private_addresses,
         profile=agent,
+        tap=tap,
     )
 
 

@@ -7,14 +7,15 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from trunkline.api.api import PREFIX, Api
+from trunkline.app.card_views import agent_cards
 from trunkline.app.console import GatewayConsole, is_console
-from trunkline.app.console_tasks import GatewayTasks
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
+from trunkline.app.live import GatewayLive
+from trunkline.app.recordings import GatewayRecordings
 from trunkline.app.relay.relaying import Relaying
 from trunkline.app.routing import GatewayRouting
-from trunkline.hub.agent_cards import AgentCards
 from trunkline.hub.agent_views import AgentViews
 from trunkline.hub.agents_api import ConfiguredAgentsApi
 from trunkline.hub.calls_api import CallsApi
@@ -41,10 +42,11 @@ class GatewayApi:
         routing: GatewayRouting,
         hub: Hub | None,
         console: GatewayConsole | None,
-        tasks: GatewayTasks,
         directory: AgentDirectory,
-        relaying: Relaying,
         *,
+        relaying: Relaying,
+        live: GatewayLive,
+        recordings: GatewayRecordings,
         local_url: str,
     ) -> None:
         """`local_url` is where programs on this machine reach the gateway; empty where nothing
@@ -53,15 +55,17 @@ class GatewayApi:
         self._routing = routing
         self._mcp: ProgramMcp | None = None
         api = Api(identify=self._identify, realm="trunkline") if hub is None else hub.api
+        self.api = api
         tokens = routing.routing.tool_tokens
         definitions = [tool.definition for tool in TOOLS.values()]
         api.add(*ToolsApi(tokens, definitions, max_body_bytes=self._max_body_bytes).routes())
         api.add(*CallsApi(routing.routing.call_list).routes())
         api.add(*SessionsApi(routing.routing.session_list).routes())
         api.add(*relaying.routes())
+        api.add(*live.routes(api.identify))
         views = AgentViews(registry=None, directory=directory)
         if hub is None:
-            cards = AgentCards(directory=directory)
+            cards = agent_cards(front, directory)
             api.add(*ConfiguredAgentsApi(directory, views, cards).routes())
         if console is not None:
             visits = Visits(
@@ -71,7 +75,7 @@ class GatewayApi:
             api.add(*console.routes(api))
             if hub is not None:
                 hub.sign_in.end_others(console.session_api.end)
-        api.add(*tasks.routes(api.identify))
+        api.add(*recordings.routes())
         front.application.mount(PREFIX, partial(serve_with, api))
         # The package is an extra.
         if find_spec("mcp") is not None:

@@ -5,7 +5,7 @@ all, on new connections and on those that are kept open.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -25,7 +25,9 @@ from trunkline.backends.a2a.settings import A2aBackend
 from trunkline.backends.python import Agent
 from trunkline.backends.python.settings import PythonBackend
 from trunkline.background import next_pass
+from trunkline.config.masking import KnownSecrets
 from trunkline.config.secret import secrets_in
+from trunkline.console.wire_control import WireControl
 from trunkline.hub.limits import Place
 from trunkline.model.card import AgentSkill
 from trunkline.model.errors import (
@@ -82,10 +84,14 @@ class AgentDirectory:
         on_change: Callable[[Settings], None],
         tools_of: Callable[[AgentSettings], Mapping[str, TurnTool]],
         lends_tools: LendsTools,
+        wire: WireControl,
+        secrets: KnownSecrets,
     ) -> None:
         """`on_change` is called with the settings in force after each change. `tools_of` returns
         the tools with which an agent calls others of the gateway; `lends_tools` lends them to
-        programs."""
+        programs. `wire` says which agents are recorded; the records hide the `secrets`."""
+        self._wire = wire
+        self._secrets = secrets
         self._tools_of = tools_of
         self._lends_tools = lends_tools
         # The settings in force, with the agents that are published now.
@@ -109,6 +115,10 @@ class AgentDirectory:
     @property
     def base_url(self) -> str:
         return self._endpoints.base_url
+
+    def endpoints_of(self, handle: str) -> Sequence[Endpoint]:
+        entry = self._entries.get(handle)
+        return () if entry is None else entry.endpoints
 
     @property
     def endpoints(self) -> Iterator[Endpoint]:
@@ -285,6 +295,8 @@ class AgentDirectory:
         """Make the cards and addresses of agents by other settings from now on. Agents that are
         published keep theirs until `readdress`."""
         self.settings = settings
+        # Those of agents are hidden for as long as these are published.
+        self._secrets.hide(secrets_in(changed(settings, agents={})))
         self._configured = {
             folded(handle): handle for handle in settings.agents if self.standing_of(handle) is None
         }
@@ -338,7 +350,7 @@ class AgentDirectory:
         adopting = partial(after.adopting_agent, store)
         runtime = await self._runtimes.opened(store, adopting=adopting)
         # Before anything of the agent can write to the log.
-        logs.hide(secrets_in(settings))
+        self._hide_secrets(secrets_in(settings))
         try:
             entry = self._made(
                 handle, after, code, runtime, is_default=is_default, standing=standing
@@ -350,7 +362,7 @@ class AgentDirectory:
                 raise
             await self._open(entry, known)
         except BaseException as error:
-            logs.forget(secrets_in(settings))
+            self._forget_secrets(secrets_in(settings))
             await self._runtimes.close_unused(store)
             if isinstance(error, TrunklineError) or not isinstance(error, Exception):
                 raise
@@ -397,6 +409,7 @@ class AgentDirectory:
             code=code,
             tools=tools,
             lends_tools=self._lends_tools,
+            tap=self._wire.client_of(handle),
         )
         agent = _published(handle, own, make_backend(own, resources), code)
         agent.calls_others = bool(call_tools)
@@ -435,6 +448,9 @@ class AgentDirectory:
         """Serve the agent from the next request on. No await: both agents are never there at once,
         and never neither."""
         agent = entry.agent
+        tap = self._wire.tap_of(agent.handle)
+        for endpoint in entry.endpoints:
+            endpoint.tap = tap
         if in_place_of is not None:
             self._application.remove(in_place_of.endpoints)
             self.accounts.pop(in_place_of.agent.account_id, None)
@@ -457,9 +473,20 @@ class AgentDirectory:
         agents = {name: own for name, own in self.settings.agents.items() if name != handle}
         self._apply(changed(self.settings, agents=agents))
 
+    def _hide_secrets(self, secrets: Iterable[str]) -> None:
+        """Keep the secrets of an agent out of the log, and out of what is recorded."""
+        known = [*secrets]
+        logs.hide(known)
+        self._secrets.hide(known)
+
+    def _forget_secrets(self, secrets: Iterable[str]) -> None:
+        known = [*secrets]
+        logs.forget(known)
+        self._secrets.forget(known)
+
     async def _finish(self, replaced: _Entry) -> None:
         await replaced.runtime.publishing.finish(replaced.agent)
-        logs.forget(secrets_in(replaced.settings))
+        self._forget_secrets(secrets_in(replaced.settings))
 
     def _leave(self, entry: _Entry, *, grace_s: float) -> "asyncio.Task[None]":
         """Let the agent finish its turns beside other changes."""
@@ -471,7 +498,7 @@ class AgentDirectory:
                 await entry.runtime.publishing.withdraw(handle, grace_s=grace_s)
             finally:
                 del self._leaving[handle]
-            logs.forget(secrets_in(entry.settings))
+            self._forget_secrets(secrets_in(entry.settings))
             await self._runtimes.close_unused(entry.store)
             # Once more, because requests that ended meanwhile were counted.
             self._on_change(self.settings)

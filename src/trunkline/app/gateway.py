@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -13,15 +13,18 @@ from trunkline.app.adapters import load_agents
 from trunkline.app.api import GatewayApi
 from trunkline.app.card_signer import card_signer
 from trunkline.app.console import GatewayConsole
-from trunkline.app.console_tasks import GatewayTasks
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.endpoints import Endpoints
 from trunkline.app.front import Front
 from trunkline.app.hub import Hub
+from trunkline.app.live import GatewayLive
 from trunkline.app.openclaw_channel import Channel
+from trunkline.app.recordings import GatewayRecordings
 from trunkline.app.relay.relaying import Relaying
 from trunkline.app.routing import GatewayRouting
 from trunkline.app.runtimes import Runtimes
+from trunkline.app.wire import Wire
+from trunkline.backends.python import Agent
 from trunkline.clock import SystemClock
 from trunkline.model.errors import ConfigError
 from trunkline.model.principal import OPERATOR
@@ -41,16 +44,18 @@ if TYPE_CHECKING:
 
 class Gateway(Struct, frozen=True, kw_only=True):
     api: GatewayApi
-    tasks: GatewayTasks
+    live: GatewayLive
     front: Front
     runtimes: Runtimes
     directory: AgentDirectory
     channel: Channel
     routing: GatewayRouting
+    recordings: GatewayRecordings
     hub: Hub | None
     relaying: Relaying
     # None for a gateway without a page.
     console: GatewayConsole | None = None
+    wire: Wire
 
     async def open(self) -> None:
         """Raises StoreError; nothing is open then."""
@@ -59,6 +64,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
             if self.hub is not None:
                 await self.hub.open(self.runtimes, self.settings)
             await self.routing.open()
+            await self.recordings.open()
             await self.relaying.open(self.runtimes)
             self.relaying.start()
         except BaseException:
@@ -80,12 +86,13 @@ class Gateway(Struct, frozen=True, kw_only=True):
         await asyncio.gather(
             self.runtimes.drain(grace_s=grace_s), self.relaying.drain(grace_s=grace_s)
         )
-        self.tasks.end_streams()
+        self.live.end_streams()
 
     async def close(self) -> None:
-        await self.tasks.close()
+        await self.live.close()
         await self.relaying.close()
         await self.api.close()
+        await self.wire.close()
         await self.directory.close()
         if self.hub is not None:
             await self.hub.close()
@@ -173,6 +180,8 @@ def build(
         watchers=routing.routing.watchers,
     )
 
+    wire = Wire(settings, clock=clock)
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         # Other ASGI servers run the lifespan; `serve` opens the gateway itself.
@@ -204,7 +213,7 @@ def build(
 
     def agents_changed(changed: Settings) -> None:
         front.agents_changed(changed)
-        tasks.agents_changed()
+        live.agents_changed()
 
     directory = AgentDirectory(
         settings=settings,
@@ -222,38 +231,58 @@ def build(
         on_change=agents_changed,
         tools_of=routing.tools_of,
         lends_tools=routing.routing.tool_tokens,
+        wire=wire.control,
+        secrets=wire.secrets,
     )
     routing.connect(directory, runtimes)
     relaying.connect(front)
-    tasks = GatewayTasks(
+    live = GatewayLive(
         runtimes=runtimes,
         directory=directory,
         routing=routing,
         streams=front.streams,
+        wire=wire.log,
         clock=clock,
     )
-    for handle, agent in settings.agents.items():
-        if not agent.unavailable:
-            directory.prepare(handle, code.get(handle))
+    _prepare(directory, settings, code)
     if hub is not None:
         hub.connect(front, directory, on_deleted=routing.forget_agent, relayed=relaying.at_hub)
+    recordings = GatewayRecordings(directory, runtimes, routing, clock=clock)
     if console is not None:
         console.connect(front)
+    api = GatewayApi(
+        front,
+        routing,
+        hub,
+        console,
+        directory,
+        relaying=relaying,
+        live=live,
+        recordings=recordings,
+        local_url=local_url,
+    )
+    wire.connect(api.api, directory, None if hub is None else hub.registry.registry)
     gateway = Gateway(
-        api=GatewayApi(
-            front, routing, hub, console, tasks, directory, relaying, local_url=local_url
-        ),
-        tasks=tasks,
+        api=api,
+        wire=wire,
         front=front,
         runtimes=runtimes,
         directory=directory,
         channel=Channel(directory.accounts),
         routing=routing,
+        recordings=recordings,
         hub=hub,
         relaying=relaying,
         console=console,
+        live=live,
     )
     return gateway
+
+
+def _prepare(directory: AgentDirectory, settings: Settings, code: Mapping[str, Agent]) -> None:
+    for handle, agent in settings.agents.items():
+        if not agent.unavailable:
+            directory.prepare(handle, code.get(handle))
 
 
 def _name(base_url: str) -> str:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from trunkline.api.about import AboutApi
 from trunkline.api.api import Api
 from trunkline.app.audit import AuditParts
+from trunkline.app.card_views import agent_cards
 from trunkline.app.credentials import CredentialParts
 from trunkline.app.directory import AgentDirectory
 from trunkline.app.front import Front
@@ -117,7 +118,11 @@ class Hub:
         self.registry.on_deleted = on_deleted
         self.limits.connect(directory)
         self.credentials.connect(directory)
-        self.api.add(*self.registry.connect(directory, figures=self.limits.figures).routes())
+        self.api.add(
+            *self.registry.connect(
+                directory, agent_cards(front, directory), figures=self.limits.figures
+            ).routes()
+        )
         self.api.add(*self.sign_in.routes())
         self.api.add(*self.audit.connect(directory, self.registry.registry).routes())
         self.credentials.oauth.grants[GRANT] = self.sign_in.token.form

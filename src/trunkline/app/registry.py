@@ -46,7 +46,9 @@ class RegistryParts:
         self.agents: AgentChanges
         self.views: AgentViews
 
-    def connect(self, directory: AgentDirectory, *, figures: Figures | None = None) -> AgentsApi:
+    def connect(
+        self, directory: AgentDirectory, cards: AgentCards, *, figures: Figures | None = None
+    ) -> AgentsApi:
         """`figures` counts the queries of agents; None if the hub counts none."""
         self._directory = directory
         self._block.figures = figures
@@ -60,7 +62,7 @@ class RegistryParts:
         )
         self._use(lambda: directory.settings)
         self.views = AgentViews(registry=self.registry, directory=directory, figures=figures)
-        return AgentsApi(self.registry, self.agents, self.views, AgentCards(directory=directory))
+        return AgentsApi(self.registry, self.agents, self.views, cards)
 
     def work_alone(self, settings: Settings) -> None:
         """Change agents without a gateway that serves them."""

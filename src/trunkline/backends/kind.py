@@ -13,6 +13,7 @@ from trunkline.model.profile import ProfileKeys
 from trunkline.ports.backend import Backend, Finding
 from trunkline.ports.clock import Clock
 from trunkline.ports.tools import LendsTools, TurnTool
+from trunkline.ports.wire_log import ClientTap
 
 S = TypeVar("S", bound="BackendTable")
 
@@ -63,6 +64,8 @@ class Resources(Struct, frozen=True, kw_only=True):
     code: object = None
     allow_private: bool = False
     profile: ProfileKeys = ProfileKeys()
+    # What its connections to servers look at before each request; None where no gateway runs.
+    tap: ClientTap | None = None
 
 
 class Adapter(Struct, Generic[S], frozen=True):

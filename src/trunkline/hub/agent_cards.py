@@ -6,26 +6,23 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from trunkline.api.findings import Finding, SignatureVerdict
 from trunkline.model.errors import RouteNotFound
+from trunkline.model.findings import FINDING_TEXTS, Finding, SignatureStatus
 from trunkline.ports.directory import Directory
 
 # Both get the JSON of a card in the form of 1.0.
-CheckSignatures: TypeAlias = Callable[[bytes], Sequence[SignatureVerdict]]
+CheckSignatures: TypeAlias = Callable[[bytes], Sequence[SignatureStatus]]
 CheckCard: TypeAlias = Callable[[bytes], Sequence[Finding]]
 
 CARD_TEXTS = {
     "CardView.card": "The card in the form of A2A 1.0.",
     "CardView.signatures": "Its signatures, and whether they are good.",
     "CardView.findings": "What its check by the rules of A2A found.",
-    "SignatureVerdict.keyId": "The id of the key, as the signature states it.",
-    "SignatureVerdict.algorithm": "The algorithm, as the signature states it.",
-    "SignatureVerdict.verdict": "`unknown_key`: the gateway does not have the key.",
-    "SignatureVerdict.text": "The verdict in words.",
-    "Finding.rule": "The section of the specification.",
-    "Finding.severity": "`error`: a rule is broken. `warning`: a recommendation is not followed.",
-    "Finding.pointer": "A JSON pointer (RFC 6901) to the member.",
-    "Finding.text": "What was found.",
+    "SignatureStatus.keyId": "The id of the key, as the signature states it.",
+    "SignatureStatus.algorithm": "The algorithm, as the signature states it.",
+    "SignatureStatus.verdict": "`unknown_key`: the gateway does not have the key.",
+    "SignatureStatus.text": "The verdict in words.",
+    **FINDING_TEXTS,
 }
 
 
@@ -33,7 +30,7 @@ class CardView(Struct, frozen=True, kw_only=True):
     """The card of an agent."""
 
     card: dict[str, Any]
-    signatures: list[SignatureVerdict]
+    signatures: list[SignatureStatus]
     findings: list[Finding]
 
 

@@ -8,6 +8,9 @@ from typing import Any, Literal
 from trunkline.api.about import Index
 from trunkline.api.gateway_view import GatewayView
 from trunkline.api.me import KeyBody, Me
+from trunkline.console.checks_api import CheckRequest, CheckResult
+from trunkline.console.recordings import RecordingView
+from trunkline.console.recordings_api import NewRecording, RecordingList
 from trunkline.hub.agent_cards import CardView
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
@@ -41,6 +44,18 @@ from trunkline.ports.task_views import (
     TaskList,
     TaskListQuery,
     Timeline,
+)
+from trunkline.ports.wire_views import (
+    FaultBody,
+    FaultView,
+    RecordedAgent,
+    RecordingBody,
+    WireDetails,
+    WireExportQuery,
+    WirePage,
+    WireQuery,
+    WireSession,
+    WireSettings,
 )
 
 
@@ -82,6 +97,12 @@ class HubCalls:
         """Change members of an agent; those that are absent keep their values."""
         return await self._http.value(AgentView, "PATCH", path_of("/agents/{id}", id=id), body=body)
 
+    async def check_message(self, body: CheckRequest) -> CheckResult:
+        """Check a message, a card or a stream against the rules of A2A. Nothing is sent or
+        stored. At most 100 findings are returned.
+        """
+        return await self._http.value(CheckResult, "POST", "/checks", body=body)
+
     async def choose_provider(
         self,
         *,
@@ -106,9 +127,22 @@ class HubCalls:
             ),
         )
 
+    async def clear_wire(self) -> None:
+        """Forget all recorded requests. Requests under way are not recorded further. For
+        operators.
+        """
+        await self._http.nothing("DELETE", "/wire")
+
     async def create_agent(self, body: NewAgent) -> AgentView:
         """Create an agent, or restore a deleted one with new values."""
         return await self._http.value(AgentView, "POST", "/agents", body=body)
+
+    async def create_recording(self, body: NewRecording) -> RecordingView:
+        """Publish an agent that plays a recorded task again. For operators. The agent
+        `recording/SLUG` answers any message with the recorded events. It is in no list,
+        and only callers whose grants cover it reach it.
+        """
+        return await self._http.value(RecordingView, "POST", "/recordings", body=body)
 
     async def create_token(self, body: NewToken) -> IssuedToken:
         """Create a key. The answer is the only place where it is shown. Operators create keys
@@ -130,6 +164,14 @@ class HubCalls:
         await self._http.nothing(
             "DELETE", path_of("/agents/{id}", id=id), query=VersionQuery(version=version)
         )
+
+    async def delete_fault(self, id: str) -> None:
+        """End the fault of an agent. For operators."""
+        await self._http.nothing("DELETE", path_of("/agents/{id}/fault", id=id))
+
+    async def delete_recording(self, slug: str) -> None:
+        """Withdraw an agent that plays a recorded task. For operators. Its own tasks stay."""
+        await self._http.nothing("DELETE", path_of("/recordings/{slug}", slug=slug))
 
     async def end_session(
         self, key: str, *, agent: str = "", principal: str = "", tenant: str = ""
@@ -159,6 +201,12 @@ class HubCalls:
         """Download a task with its whole journal as one JSON file."""
         return await self._http.value(TaskExport, "GET", path_of("/tasks/{id}/export", id=id))
 
+    async def export_wire(self, *, agent: str = "", task_id: str = "") -> WireSession:
+        """Download recorded requests as a file that the page opens. For operators."""
+        return await self._http.value(
+            WireSession, "GET", "/wire/export", query=WireExportQuery(agent=agent, task_id=task_id)
+        )
+
     async def get_access_token(self, body: OAuthForm) -> AccessToken:
         """Exchange a credential for a token (RFC 6749). With `grant_type=client_credentials`
         the client id is the id of a key, and the client secret the key; they may come as
@@ -183,6 +231,12 @@ class HubCalls:
     async def get_call(self, id: str) -> CallDetails:
         """Get a call by its correlation id, with its outcome."""
         return await self._http.value(CallDetails, "GET", path_of("/calls/{id}", id=id))
+
+    async def get_fault(self, id: str) -> FaultView:
+        """Tell which fault an operator has injected into the answers of an agent. For
+        operators.
+        """
+        return await self._http.value(FaultView, "GET", path_of("/agents/{id}/fault", id=id))
 
     async def get_gateway(self) -> GatewayView:
         """Show what the gateway is, and to operators how it is."""
@@ -227,6 +281,14 @@ class HubCalls:
             TaskEvent, "GET", path_of("/tasks/{id}/events/{seq}", id=id, seq=seq)
         )
 
+    async def get_task_test(self, id: str) -> str:
+        """Get a task as a test in Python, which sends its messages again. A file for pytest
+        that needs Python alone. It sends the messages of the task in their order to any
+        agent, and checks the states and answers that were recorded. Texts of the task are
+        literals in it, so that none becomes code.
+        """
+        return await self._http.text("GET", path_of("/tasks/{id}/test", id=id))
+
     async def get_task_timeline(self, id: str) -> Timeline:
         """Get the states, the turns and the idle times of a task. Of the times of at least
         one second in which nothing was recorded, the hundred longest.
@@ -245,6 +307,14 @@ class HubCalls:
             path_of("/sessions/{key}/transcript", key=key),
             query=TranscriptQuery(agent=agent, principal=principal, tenant=tenant, limit=limit),
         )
+
+    async def get_wire(self, id: str) -> WireDetails:
+        """Get a recorded request with its headers, bodies and events. For operators."""
+        return await self._http.value(WireDetails, "GET", path_of("/wire/{id}", id=id))
+
+    async def get_wire_settings(self) -> WireSettings:
+        """Tell which agents are recorded, and how much is kept. For operators."""
+        return await self._http.value(WireSettings, "GET", "/wire/settings")
 
     async def give_grant(self, id: str, principal: str, body: NewGrant) -> GrantView:
         """Let a person or a service call the agent, from its next request on. A principal is
@@ -350,6 +420,10 @@ class HubCalls:
             query=GrantQuery(page_size=page_size, page_token=page_token),
         )
 
+    async def list_recordings(self) -> RecordingList:
+        """List the agents that play recorded tasks. For operators."""
+        return await self._http.value(RecordingList, "GET", "/recordings")
+
     async def list_sessions(
         self,
         *,
@@ -444,6 +518,35 @@ class HubCalls:
         """
         return await self._http.value(VisitPage, "GET", "/visits")
 
+    async def list_wire(
+        self,
+        *,
+        agent: str = "",
+        task_id: str = "",
+        side: Literal["client", "server"] | None = None,
+        q: str = "",
+        after: str = "",
+        limit: int = 100,
+    ) -> WirePage:
+        """List recorded requests, the oldest first. What passed the wire of the agents that
+        an operator has had recorded: requests to them, and requests of their backends. For
+        operators.
+        """
+        return await self._http.value(
+            WirePage,
+            "GET",
+            "/wire",
+            query=WireQuery(agent=agent, task_id=task_id, side=side, q=q, after=after, limit=limit),
+        )
+
+    async def record_agent(self, id: str, body: RecordingBody) -> RecordedAgent:
+        """Switch the recording of an agent on or off. It holds for the gateway that answers,
+        until it stops. For operators.
+        """
+        return await self._http.value(
+            RecordedAgent, "PUT", path_of("/wire/agents/{id}", id=id), body=body
+        )
+
     async def revoke_token(self, id: str) -> None:
         """Revoke a session or a key, by its id or its prefix. When the answer comes, every
         node refuses the token, and all tokens that were given for it.
@@ -454,6 +557,15 @@ class HubCalls:
         """Replace a key by a new one, and let both count for a while."""
         return await self._http.value(
             IssuedToken, "POST", path_of("/tokens/{id}/rotate", id=id), body=body
+        )
+
+    async def set_fault(self, id: str, body: FaultBody) -> FaultView:
+        """Inject a fault into the answers of an agent, for a while. To try how a client copes
+        with slow answers, streams that break off and events that come twice. It takes the
+        place of an earlier fault. For operators, on gateways that listen on loopback.
+        """
+        return await self._http.value(
+            FaultView, "PUT", path_of("/agents/{id}/fault", id=id), body=body
         )
 
     async def sign_out(self) -> None:

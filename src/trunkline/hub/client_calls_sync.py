@@ -10,6 +10,9 @@ from typing import Any, Literal, TypeVar
 from trunkline.api.about import Index
 from trunkline.api.gateway_view import GatewayView
 from trunkline.api.me import KeyBody, Me
+from trunkline.console.checks_api import CheckRequest, CheckResult
+from trunkline.console.recordings import RecordingView
+from trunkline.console.recordings_api import NewRecording, RecordingList
 from trunkline.hub.agent_cards import CardView
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
@@ -33,6 +36,16 @@ from trunkline.ports.task_views import (
     TaskExport,
     TaskList,
     Timeline,
+)
+from trunkline.ports.wire_views import (
+    FaultBody,
+    FaultView,
+    RecordedAgent,
+    RecordingBody,
+    WireDetails,
+    WirePage,
+    WireSession,
+    WireSettings,
 )
 
 T = TypeVar("T")
@@ -79,6 +92,12 @@ class SyncHubCalls:
         """Change members of an agent; those that are absent keep their values."""
         return self._run(self._calls.change_agent(id, body))
 
+    def check_message(self, body: CheckRequest) -> CheckResult:
+        """Check a message, a card or a stream against the rules of A2A. Nothing is sent or
+        stored. At most 100 findings are returned.
+        """
+        return self._run(self._calls.check_message(body))
+
     def choose_provider(
         self,
         *,
@@ -101,9 +120,22 @@ class SyncHubCalls:
             )
         )
 
+    def clear_wire(self) -> None:
+        """Forget all recorded requests. Requests under way are not recorded further. For
+        operators.
+        """
+        self._run(self._calls.clear_wire())
+
     def create_agent(self, body: NewAgent) -> AgentView:
         """Create an agent, or restore a deleted one with new values."""
         return self._run(self._calls.create_agent(body))
+
+    def create_recording(self, body: NewRecording) -> RecordingView:
+        """Publish an agent that plays a recorded task again. For operators. The agent
+        `recording/SLUG` answers any message with the recorded events. It is in no list,
+        and only callers whose grants cover it reach it.
+        """
+        return self._run(self._calls.create_recording(body))
 
     def create_token(self, body: NewToken) -> IssuedToken:
         """Create a key. The answer is the only place where it is shown. Operators create keys
@@ -123,6 +155,14 @@ class SyncHubCalls:
     def delete_agent(self, id: str, *, version: int = 0) -> None:
         """Delete an agent. Its handle can be published again, with the tasks it had."""
         self._run(self._calls.delete_agent(id, version=version))
+
+    def delete_fault(self, id: str) -> None:
+        """End the fault of an agent. For operators."""
+        self._run(self._calls.delete_fault(id))
+
+    def delete_recording(self, slug: str) -> None:
+        """Withdraw an agent that plays a recorded task. For operators. Its own tasks stay."""
+        self._run(self._calls.delete_recording(slug))
 
     def end_session(
         self, key: str, *, agent: str = "", principal: str = "", tenant: str = ""
@@ -149,6 +189,10 @@ class SyncHubCalls:
         """Download a task with its whole journal as one JSON file."""
         return self._run(self._calls.export_task(id))
 
+    def export_wire(self, *, agent: str = "", task_id: str = "") -> WireSession:
+        """Download recorded requests as a file that the page opens. For operators."""
+        return self._run(self._calls.export_wire(agent=agent, task_id=task_id))
+
     def get_access_token(self, body: OAuthForm) -> AccessToken:
         """Exchange a credential for a token (RFC 6749). With `grant_type=client_credentials`
         the client id is the id of a key, and the client secret the key; they may come as
@@ -171,6 +215,12 @@ class SyncHubCalls:
     def get_call(self, id: str) -> CallDetails:
         """Get a call by its correlation id, with its outcome."""
         return self._run(self._calls.get_call(id))
+
+    def get_fault(self, id: str) -> FaultView:
+        """Tell which fault an operator has injected into the answers of an agent. For
+        operators.
+        """
+        return self._run(self._calls.get_fault(id))
 
     def get_gateway(self) -> GatewayView:
         """Show what the gateway is, and to operators how it is."""
@@ -208,6 +258,14 @@ class SyncHubCalls:
         """Get one entry of a task's journal, with all of its texts."""
         return self._run(self._calls.get_task_event(id, seq))
 
+    def get_task_test(self, id: str) -> str:
+        """Get a task as a test in Python, which sends its messages again. A file for pytest
+        that needs Python alone. It sends the messages of the task in their order to any
+        agent, and checks the states and answers that were recorded. Texts of the task are
+        literals in it, so that none becomes code.
+        """
+        return self._run(self._calls.get_task_test(id))
+
     def get_task_timeline(self, id: str) -> Timeline:
         """Get the states, the turns and the idle times of a task. Of the times of at least
         one second in which nothing was recorded, the hundred longest.
@@ -225,6 +283,14 @@ class SyncHubCalls:
                 key, agent=agent, principal=principal, tenant=tenant, limit=limit
             )
         )
+
+    def get_wire(self, id: str) -> WireDetails:
+        """Get a recorded request with its headers, bodies and events. For operators."""
+        return self._run(self._calls.get_wire(id))
+
+    def get_wire_settings(self) -> WireSettings:
+        """Tell which agents are recorded, and how much is kept. For operators."""
+        return self._run(self._calls.get_wire_settings())
 
     def give_grant(self, id: str, principal: str, body: NewGrant) -> GrantView:
         """Let a person or a service call the agent, from its next request on. A principal is
@@ -311,6 +377,10 @@ class SyncHubCalls:
         """List who may call the agent by a grant."""
         return self._run(self._calls.list_grants(id, page_size=page_size, page_token=page_token))
 
+    def list_recordings(self) -> RecordingList:
+        """List the agents that play recorded tasks. For operators."""
+        return self._run(self._calls.list_recordings())
+
     def list_sessions(
         self,
         *,
@@ -391,6 +461,32 @@ class SyncHubCalls:
         """
         return self._run(self._calls.list_visits())
 
+    def list_wire(
+        self,
+        *,
+        agent: str = "",
+        task_id: str = "",
+        side: Literal["client", "server"] | None = None,
+        q: str = "",
+        after: str = "",
+        limit: int = 100,
+    ) -> WirePage:
+        """List recorded requests, the oldest first. What passed the wire of the agents that
+        an operator has had recorded: requests to them, and requests of their backends. For
+        operators.
+        """
+        return self._run(
+            self._calls.list_wire(
+                agent=agent, task_id=task_id, side=side, q=q, after=after, limit=limit
+            )
+        )
+
+    def record_agent(self, id: str, body: RecordingBody) -> RecordedAgent:
+        """Switch the recording of an agent on or off. It holds for the gateway that answers,
+        until it stops. For operators.
+        """
+        return self._run(self._calls.record_agent(id, body))
+
     def revoke_token(self, id: str) -> None:
         """Revoke a session or a key, by its id or its prefix. When the answer comes, every
         node refuses the token, and all tokens that were given for it.
@@ -400,6 +496,13 @@ class SyncHubCalls:
     def rotate_token(self, id: str, body: Rotation) -> IssuedToken:
         """Replace a key by a new one, and let both count for a while."""
         return self._run(self._calls.rotate_token(id, body))
+
+    def set_fault(self, id: str, body: FaultBody) -> FaultView:
+        """Inject a fault into the answers of an agent, for a while. To try how a client copes
+        with slow answers, streams that break off and events that come twice. It takes the
+        place of an earlier fault. For operators, on gateways that listen on loopback.
+        """
+        return self._run(self._calls.set_fault(id, body))
 
     def sign_out(self) -> None:
         """Revoke the session of the caller, and clear its cookie."""

@@ -133,6 +133,8 @@ class Caller(Struct, frozen=True, gc=False, kw_only=True):
     # The operation and the binding of the request, where they are known: for audits.
     operation: str = ""
     binding: str = ""
+    # The id of the request in the wire log, if it is recorded.
+    wire_id: str = ""
     # For a message of another agent of the gateway: how it came about, the handle of that agent,
     # and the record to keep with the task.
     call: CallOrigin | None = None

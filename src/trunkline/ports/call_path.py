@@ -29,6 +29,11 @@ class CallPath(Struct, frozen=True):
     caller: Principal | None = None
     # For a turn that another agent of the gateway asked for.
     call: CallOrigin | None = None
+    # The task and the context of the turn, and the id of its request in the wire log, if that was
+    # recorded.
+    task_id: str = ""
+    context_id: str = ""
+    wire_id: str = ""
 
 
 CALL_PATH: Final[ContextVar[CallPath]] = ContextVar("call_path", default=CallPath())  # noqa: B039 - it is frozen

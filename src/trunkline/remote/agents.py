@@ -13,6 +13,7 @@ from trunkline.model.calls import Operation, PushConfigQuery, SendMessageRequest
 from trunkline.model.card import AgentCard
 from trunkline.model.values import Message, Part, Role, Task
 from trunkline.ports.clock import Clock
+from trunkline.ports.wire_log import ClientTap
 from trunkline.protocol.client_responses import StreamItem, TaskPage
 from trunkline.protocol.operations import RequestValue
 from trunkline.remote.credentials import Bearer
@@ -228,8 +229,11 @@ class Agents:
         chance: Callable[[], float] = chance,
         max_links: int = MAX_CLIENTS,
         network: Network | None = None,
+        tap: ClientTap | None = None,
     ) -> None:
-        """`network` replaces the system's own in tests."""
+        """`network` replaces the system's own in tests. `tap` is that of the agent whose backend
+        calls."""
+        self._tap = tap
         self._limits = limits or Limits()
         self._clock: Clock = clock or SystemClock()
         self._chance = chance
@@ -265,6 +269,7 @@ class Agents:
                 clock=self._clock,
                 chance=self._chance,
                 network=self._network,
+                tap=self._tap,
             )
         self._clients[key] = client
         if len(self._clients) > self._max_links:

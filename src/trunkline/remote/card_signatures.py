@@ -1,11 +1,14 @@
 """`CardKeys`: checks that a card was signed with a trusted key (A2A 1.0 §8.4, JWS)."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from trunkline.extras import install_command
 from trunkline.model.card import AgentCard, AgentCardSignature
+from trunkline.model.errors import InvalidAgentResponse
+from trunkline.model.findings import SignatureStatus, Verdict
 from trunkline.protocol import card_reading, card_signing
 from trunkline.remote.errors import BadPeerAnswer, InvalidTarget
 
@@ -22,6 +25,8 @@ _ALGORITHMS: Final = {
 # Signatures of one card that are checked; each may cost one attempt per key.
 _MAX_SIGNATURES: Final = 16
 _MIN_RSA_BITS: Final = 2048
+# Of the texts of a header that a view repeats.
+_SHOWN_CHARS: Final = 128
 
 
 class CardKeys:
@@ -65,6 +70,32 @@ class CardKeys:
             raise _bad(f"the agent card must be signed, and {why}")
         return msgspec.structs.replace(card, signatures=())
 
+    def statuses(self, body: bytes) -> list[SignatureStatus]:
+        """The verdict on each signature of the card, in their order. Raises InvalidAgentResponse
+        for what is no card."""
+        signatures = card_reading.decode(body).signatures[:_MAX_SIGNATURES]
+        forms = card_signing.candidates(body) if signatures else []
+        return [self._status(one, forms) for one in signatures]
+
+    def _status(self, signature: AgentCardSignature, forms: list[bytes]) -> SignatureStatus:
+        protected = card_signing.protected_of(signature)
+        if protected is None:
+            text = "Its protected header cannot be read"
+            return SignatureStatus(key_id="", algorithm="", verdict="invalid", text=text)
+        known = {_kid(key) for key in self._keys}
+        verdict: Verdict = "unknown_key"
+        text = "No key of this id is known here, so the signature was not checked"
+        if any(self._is_good(signature, form) for form in forms):
+            verdict, text = "valid", "The card is what this key signed"
+        elif protected.kid in known:
+            verdict, text = "invalid", "The card is not what this key signed"
+        return SignatureStatus(
+            key_id=protected.kid[:_SHOWN_CHARS],
+            algorithm=protected.alg[:_SHOWN_CHARS],
+            verdict=verdict,
+            text=text,
+        )
+
     def _is_good(self, signature: AgentCardSignature, payload: bytes) -> bool:
         protected = card_signing.protected_of(signature)
         # RFC 7515, 4.1.11: critical headers must be understood, and we understand none.
@@ -80,6 +111,32 @@ class CardKeys:
             for key in self._keys
             if _kid(key) in ("", protected.kid)
         )
+
+
+def signature_statuses(body: bytes, keys: Sequence[str]) -> list[SignatureStatus]:
+    """The verdict on each signature of a card. Each key is one in PEM, a JWK or a JWK Set, such as
+    `CardSigner.jwks` returns; nothing is fetched. Never raises: without keys that can be used,
+    every signature has an unknown key, and its text says why."""
+    try:
+        card = card_reading.decode(body)
+    except InvalidAgentResponse:
+        return []
+    why = "No key is known here, so the signature was not checked"
+    if keys:
+        try:
+            return CardKeys(tuple(keys), is_required=False).statuses(body)
+        except InvalidTarget as error:
+            why = f"The signature was not checked: {error.message}"
+    found = [(one, card_signing.protected_of(one)) for one in card.signatures[:_MAX_SIGNATURES]]
+    return [
+        SignatureStatus(
+            key_id="" if protected is None else protected.kid[:_SHOWN_CHARS],
+            algorithm="" if protected is None else protected.alg[:_SHOWN_CHARS],
+            verdict="unknown_key",
+            text=why,
+        )
+        for _, protected in found
+    ]
 
 
 def signers(card: AgentCard) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.values import Task
 from trunkline.ports.call_path import CALL_PATH
 from trunkline.ports.clock import Clock
+from trunkline.ports.wire_log import ClientTap
 from trunkline.protocol import call_chain, card_reading, client_responses
 from trunkline.protocol.client_requests import ask
 from trunkline.protocol.client_responses import ANSWERS, Answers
@@ -74,14 +75,15 @@ class PeerClient:
         clock: Clock,
         chance: Callable[[], float],
         network: Network | None = None,
+        tap: ClientTap | None = None,
     ) -> None:
-        """Raises InvalidTarget."""
+        """`tap` is that of the agent whose backend calls. Raises InvalidTarget."""
         target.check()
         self.target = target
         self.clock = clock
         self.chance = chance
         self._retrier = Retrier(CircuitBreaker(failures=limits.circuit_failures), clock, chance)
-        self._http = HttpClient(guard_of(target), network=network)
+        self._http = HttpClient(guard_of(target), network=network, tap=tap)
         self._authorization = Authorization(target, clock, network)
         self.reader = ResponseReader(clock, self._authorization.secrets)
         self.read_card = card_reading.decode

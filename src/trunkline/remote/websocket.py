@@ -7,8 +7,10 @@ import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.datastructures import Headers
 from websockets.exceptions import (
     ConnectionClosed,
     InvalidHandshake,
@@ -19,6 +21,8 @@ from websockets.exceptions import (
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
+from trunkline.ports.call_path import CALL_PATH
+from trunkline.ports.wire_log import ClientTap, Direction, Exchange, HeaderLines, Recorder, Start
 from trunkline.remote.errors import BadPeerAnswer, PeerTimeout, PeerUnreachable, RemoteError
 from trunkline.remote.http import Guard, Network
 from trunkline.remote.http.connector import dial, system_trust
@@ -26,6 +30,8 @@ from trunkline.remote.http.request import Origin
 from trunkline.version import VERSION
 
 _CLOSE_S: Final = 2.0
+# A socket may stay open for days, so after this many messages it goes on in another record.
+MAX_RECORDED_MESSAGES: Final = 400
 # RFC 6455, 7.4.1: no error; the message was too large; the connection ended without a close frame.
 _NORMAL: Final = 1000
 _TOO_BIG: Final = 1009
@@ -56,8 +62,15 @@ class UpgradeRefused(BadPeerAnswer):
 class WebSocket:
     """An open socket for one reader at a time. The caller of `open_websocket` closes it."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(
+        self, connection: ClientConnection, url: str = "", tap: ClientTap | None = None
+    ) -> None:
+        """`tap` is that of the agent whose backend uses the socket."""
         self._connection = connection
+        self._tap = tap
+        self._url = url
+        self._exchange: Exchange | None = None
+        self._messages = 0
 
     @property
     def subprotocol(self) -> str | None:
@@ -74,8 +87,12 @@ class WebSocket:
     async def receive_any(self) -> str | bytes:
         """The next message. Raises SocketClosed, or BadPeerAnswer for one that is too large."""
         try:
-            return await self._connection.recv()
+            message = await self._connection.recv()
+            if self._tap is not None and self._tap.recorder is not None:
+                self._record(self._tap.recorder, self._tap.agent, message, "in")
+            return message
         except ConnectionClosed as closed:
+            self._end_record(closed)
             # A peer that closes with this code got too large a message; we answer with its code.
             sent = None if closed.rcvd_then_sent else closed.sent
             if sent is not None and sent.code == _TOO_BIG:
@@ -84,6 +101,8 @@ class WebSocket:
 
     async def send(self, message: str | bytes) -> None:
         """Returns when the message is on its way. Raises SocketClosed."""
+        if self._tap is not None and self._tap.recorder is not None:
+            self._record(self._tap.recorder, self._tap.agent, message, "out")
         try:
             await self._connection.send(message)
         except ConnectionClosed as closed:
@@ -91,6 +110,56 @@ class WebSocket:
 
     async def close(self, code: int = _NORMAL, reason: str = "") -> None:
         await self._connection.close(code, reason)
+        self._end_record(None)
+
+    def _record(
+        self, recorder: Recorder, agent: str, message: str | bytes, direction: Direction
+    ) -> None:
+        """Record a message. The turn that it belongs to is known of those that turns send: they
+        share the socket, and one reader takes the messages for all."""
+        if self._exchange is None or self._messages >= MAX_RECORDED_MESSAGES:
+            self._end_record(None)
+            self._exchange = self._begin_record(recorder, agent)
+        if self._exchange is None:
+            return
+        self._messages += 1
+        if direction == "out":
+            path = CALL_PATH.get()
+            self._exchange.take_message(
+                message, direction, task_id=path.task_id, parent=path.wire_id
+            )
+        else:
+            self._exchange.take_message(message, direction)
+
+    def _begin_record(self, recorder: Recorder, agent: str) -> Exchange | None:
+        request, response = self._connection.request, self._connection.response
+        exchange = recorder.begin(
+            Start(
+                side="client",
+                agent=agent,
+                binding="websocket",
+                http_method="GET",
+                url=self._url,
+                peer=urlsplit(self._url).netloc.rpartition("@")[2],
+                headers=[] if request is None else _lines(request.headers),
+            )
+        )
+        if exchange is not None and response is not None:
+            exchange.begin_response(response.status_code, _lines(response.headers))
+        return exchange
+
+    def _end_record(self, closed: ConnectionClosed | None) -> None:
+        exchange, self._exchange, self._messages = self._exchange, None, 0
+        if exchange is not None:
+            told = None if closed is None else closed.rcvd
+            exchange.end("" if told is None else f"The peer closed it: {told.code} {told.reason}")
+
+
+def _lines(headers: Headers) -> HeaderLines:
+    return [
+        (name.encode("latin-1", "replace"), value.encode("utf-8", "replace"))
+        for name, value in headers.raw_items()
+    ]
 
 
 def _closed(closed: ConnectionClosed) -> SocketClosed:
@@ -113,6 +182,7 @@ async def open_websocket(
     headers: Mapping[str, str] | None = None,
     public_only: bool = False,
     subprotocols: Sequence[str] = (),
+    tap: ClientTap | None = None,
 ) -> WebSocket:
     """A socket to `ws://` or `wss://`. Raises PeerUnreachable, PeerTimeout, BadPeerAnswer or
     AddressRefused.
@@ -139,7 +209,7 @@ async def open_websocket(
     except (InvalidURI, InvalidHandshake, OSError, ValueError) as error:
         # The cause may hold the request with its headers.
         raise _translated(error) from None
-    return WebSocket(connection)
+    return WebSocket(connection, url, tap)
 
 
 async def _connected(url: str, *, public_only: bool, **options: Any) -> ClientConnection:

@@ -154,6 +154,7 @@ class FollowUps(Struct, frozen=True, kw_only=True, eq=False):
         pending = Pending(message, options, update.status.timestamp, live.seq)
         run = run_of(agent, pending, live, recorded=recorded)
         run.principal = caller.principal
+        run.wire_id = caller.wire_id
         if passage is not None and isinstance(passage.decision, Admission):
             run.attempt, run.admission = passage.attempt, passage.decision
         # Messages that waited before the restart come first.

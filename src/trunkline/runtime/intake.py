@@ -153,6 +153,7 @@ class Intake(Struct, kw_only=True, eq=False):
             lease=LOCAL if placed is None else placed.lease,
             principal=caller.principal,
             joins=caller.joins,
+            wire_id=caller.wire_id,
         )
         if self.gate is None:
             return self._begin(run, reader, needs_task=needs_task)

@@ -44,6 +44,8 @@ class Run(Struct, kw_only=True, eq=False):
     options: TurnOptions | None
     # On whose behalf it runs; None after a restart.
     principal: Principal | None = None
+    # The id of its request in the wire log, if that was recorded; empty after a restart.
+    wire_id: str = ""
     # The record to keep with the task that the run makes.
     joins: TaskRecord | None = None
     # How the message passed the gate, where there is one; None after a restart.

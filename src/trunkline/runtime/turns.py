@@ -60,7 +60,18 @@ class Turns(Struct, frozen=True, kw_only=True, eq=False):
         if self.credentials is not None:
             credential = self.credentials(caller, agent.handle)
         chain = (*options.call_chain, agent.mark)
-        CALL_PATH.set(CallPath(chain, agent.is_isolated, credential, caller, options.call))
+        CALL_PATH.set(
+            CallPath(
+                chain,
+                agent.is_isolated,
+                credential,
+                caller,
+                options.call,
+                run.task_id,
+                run.context_id,
+                run.wire_id,
+            )
+        )
         live = run.live
         has_begun = run.fold is not None
         # A first turn, by far the most frequent kind, has no history.

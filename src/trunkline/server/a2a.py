@@ -286,6 +286,7 @@ def _caller(call: Call, request: Request, principal: Principal, value: RequestVa
         call_chain=chain,
         operation=call.operation or "",
         binding=call.binding,
+        wire_id=request.wire_id,
     )
 
 

@@ -2,6 +2,7 @@
 serve other prefixes."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from msgspec import Struct
 from starlette.applications import Starlette
@@ -9,6 +10,7 @@ from starlette.applications import Starlette
 from trunkline.model.errors import RouteNotFound, StoreError, TrunklineError
 from trunkline.ports.directory import Standing
 from trunkline.ports.websocket import WebSocketMount
+from trunkline.ports.wire_log import Binding, Tap
 from trunkline.protocol import rest
 from trunkline.protocol.ai_catalog import PATH as CATALOG_PATH
 from trunkline.protocol.versions import Version
@@ -20,7 +22,11 @@ from trunkline.server.cards import Cards
 from trunkline.server.endpoint import Endpoint
 from trunkline.server.http import Handler, Request, Response
 from trunkline.server.standing import NotServed, identify, renew
+from trunkline.server.tapping import Tapped
 from trunkline.server.websocket import WebSocketEndpoint
+
+# The request of an agent's card, as the wire log names it.
+CARD_OPERATION: Final = "GetAgentCard"
 
 
 class Idle(Struct, frozen=True, kw_only=True):
@@ -124,19 +130,18 @@ class Application:
         path, method = request.path, request.method
         endpoint = self._jsonrpc.get(path)
         if endpoint is not None:
+            if endpoint.tap is not None:
+                return self._serve_tapped(endpoint, endpoint.tap, request, response)
             if endpoint.not_found is not None and method != "POST":
                 return response.answer(404, endpoint.not_found)
             dialects = endpoint.dialects
             call = JsonRpcCall(endpoint, dialects.jsonrpc[dialects.default])
-            if endpoint.standing is not None:
-                return self._serve_standing(call, request, response)
-            return self._a2a.serve(call, request, response)
+            serve = self._a2a.serve if endpoint.standing is None else self._serve_standing
+            return serve(call, request, response)
         if (endpoint := self._card_paths.get(path)) is not None:
-            if endpoint.not_found is not None and method not in ("GET", "HEAD"):
-                return response.answer(404, endpoint.not_found)
-            if endpoint.standing is not None:
-                return self._serve_card(endpoint, endpoint.standing, request, response)
-            return self._cards.serve(endpoint, request, response)
+            if endpoint.tap is None and endpoint.standing is None and endpoint.not_found is None:
+                return self._cards.serve(endpoint, request, response)
+            return self._serve_card(endpoint, request, response)
         if path in self._page_paths:
             return serve_with(self._pages, request, response)
         prefix = self._prefix(path)
@@ -146,11 +151,43 @@ class Application:
         if prefix in self._mounts:
             return self._mounts[prefix](request, response)
         if prefix is not None:
-            rest_call = RestCall(self._rest[prefix], prefix, request)
-            if rest_call.endpoint.standing is not None:
-                return self._serve_standing(rest_call, request, response)
-            return self._a2a.serve(rest_call, request, response)
+            endpoint = self._rest[prefix]
+            if endpoint.tap is not None:
+                return self._serve_tapped(endpoint, endpoint.tap, request, response, prefix=prefix)
+            rest_call = RestCall(endpoint, prefix, request)
+            serve = self._a2a.serve if endpoint.standing is None else self._serve_standing
+            return serve(rest_call, request, response)
         return self._answer_not_served(path, response)
+
+    async def _serve_tapped(
+        self,
+        endpoint: Endpoint,
+        tap: Tap,
+        request: Request,
+        response: Response,
+        *,
+        prefix: str | None = None,
+    ) -> None:
+        """Serve a call as without the tap, which sees what comes and goes. `prefix` is that of
+        HTTP+JSON."""
+        binding: Binding = "jsonrpc" if prefix is None else "rest"
+        tapped = Tapped(tap, binding, request, response)
+        request, response = tapped.request, tapped.response
+        call: JsonRpcCall | RestCall
+        try:
+            if prefix is not None:
+                call = RestCall(endpoint, prefix, request)
+            elif endpoint.not_found is not None and request.method != "POST":
+                await response.answer(404, endpoint.not_found)
+                return
+            else:
+                dialects = endpoint.dialects
+                call = JsonRpcCall(endpoint, dialects.jsonrpc[dialects.default])
+            tapped.response.call = call
+            serve = self._a2a.serve if endpoint.standing is None else self._serve_standing
+            await serve(call, request, response)
+        finally:
+            tapped.end()
 
     async def serve_absent(
         self, renew: Callable[[], Awaitable[None]], request: Request, response: Response
@@ -192,7 +229,25 @@ class Application:
         except NotServed as unserved:
             await self._answer_not_served(request.path, response, unserved.error)
 
-    async def _serve_card(
+    async def _serve_card(self, endpoint: Endpoint, request: Request, response: Response) -> None:
+        """Serve the card of an agent for which there is more to do than that."""
+        tapped: Tapped | None = None
+        if endpoint.tap is not None:
+            tapped = Tapped(endpoint.tap, "http", request, response)
+            tapped.response.card_operation = CARD_OPERATION
+            request, response = tapped.request, tapped.response
+        try:
+            if endpoint.not_found is not None and request.method not in ("GET", "HEAD"):
+                await response.answer(404, endpoint.not_found)
+            elif endpoint.standing is not None:
+                await self._serve_standing_card(endpoint, endpoint.standing, request, response)
+            else:
+                await self._cards.serve(endpoint, request, response)
+        finally:
+            if tapped is not None:
+                tapped.end()
+
+    async def _serve_standing_card(
         self, endpoint: Endpoint, standing: Standing, request: Request, response: Response
     ) -> None:
         try:

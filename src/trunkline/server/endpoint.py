@@ -31,6 +31,7 @@ from trunkline.model.errors import (
 )
 from trunkline.model.profile import Profile
 from trunkline.ports.directory import Standing
+from trunkline.ports.wire_log import Tap
 from trunkline.protocol.cards import STANDARD, Form, Shape
 from trunkline.protocol.dialects import Dialects
 from trunkline.protocol.operations import PUSH, STREAMING
@@ -113,6 +114,8 @@ class Endpoint(Struct, kw_only=True, eq=False):
     shape: Shape = STANDARD
     # What the registry of the hub says of the agent; None for one of the configuration.
     standing: Standing | None = None
+    # While its exchanges are recorded or get faults.
+    tap: Tap | None = None
     # The body of a 404 for a method that is not served here, where the error style has its own.
     not_found: bytes | None = None
     # Each handler takes the caller and the request. Operations that are not offered have no

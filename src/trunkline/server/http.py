@@ -44,6 +44,8 @@ class Request(Struct, eq=False):
     is_local: bool = True
     # How to make a WebSocket of the request, if it asks for one and its path takes one.
     upgrade: "Upgrade | None" = None
+    # The id of its record in the wire log, while its agent is recorded.
+    wire_id: str = ""
 
     @property
     def peer(self) -> str:
@@ -151,6 +153,10 @@ class Response(Struct, kw_only=True, eq=False):
     def is_lost(self) -> bool:
         """Whether the client is known to have left."""
         return False
+
+    def own_headers(self) -> Sequence[Header]:
+        """The headers that it adds to every response by itself."""
+        return ()
 
     @abstractmethod
     async def answer(

@@ -4,13 +4,12 @@ secrets."""
 import json
 import logging
 import os
-import re
 import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO
-from urllib.parse import quote
+
+from trunkline.config.masking import MASK, SENSITIVE, KnownSecrets, clean
 
 Form = Literal["auto", "human", "json"]
 
@@ -150,55 +149,21 @@ def _word(value: object) -> str:
     return json.dumps(text, ensure_ascii=False) if " " in text or not text else text
 
 
-MASK = "***"
-# The shortest secret to mask: a shorter one would be masked inside ordinary words.
-SHORTEST_SECRET = 6
-
-_NAMES = (
-    r"x-api-key|api[-_ ]?key|(?:access|refresh|id|session|notification)[-_]?token|token"
-    r"|client[-_]?secret|secret|password|passwd|set-cookie|cookie|credentials"
-)
-# The text between a name and its value, in a header, a query, JSON, a dict or a list of byte pairs.
-_SEPARATOR = r"""\\?["']?\s*(?:[:=]|,(?=\s*b?["']))\s*(?:b?\\?["'])?"""
-_VALUE = r"""[^\s"'\\,;&)}\]]+"""
-AUTHORIZATION = re.compile(
-    rf"((?:proxy-)?authorization{_SEPARATOR})([A-Za-z]+\s+)?{_VALUE}", re.IGNORECASE
-)
-BEARER = re.compile(r"\b(bearer\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
-NAMED = re.compile(rf"(?<![A-Za-z0-9])({_NAMES})({_SEPARATOR}){_VALUE}", re.IGNORECASE)
-SENSITIVE = re.compile(rf"(?:.*[-_.])?(?:(?:proxy-)?authorization|bearer|{_NAMES})", re.IGNORECASE)
-
-
 class Redaction(logging.Filter):
     """Masks configured secrets and anything that looks like a credential, in all of a record."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__()
-        # How many agents and other parts have each secret.
-        self._secrets = Counter(secrets)
-        # Made of the secrets when a record comes, because many agents may come at once.
-        self._known: re.Pattern[str] | None = None
-        self._is_stale = True
+        self._secrets = KnownSecrets(secrets)
         self._formatter = logging.Formatter()
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Mask these too."""
-        self._secrets.update(secrets)
-        self._is_stale = True
+        self._secrets.hide(secrets)
 
     def forget(self, secrets: Iterable[str]) -> None:
         """Mask these no more, unless another part has them as well."""
-        self._secrets.subtract(secrets)
-        self._secrets = +self._secrets
-        self._is_stale = True
-
-    def _pattern(self) -> re.Pattern[str] | None:
-        if self._is_stale:
-            forms = {form for secret in self._secrets for form in (secret, quote(secret, safe=""))}
-            known = sorted((f for f in forms if len(f) >= SHORTEST_SECRET), key=len, reverse=True)
-            self._known = re.compile("|".join(map(re.escape, known))) if known else None
-            self._is_stale = False
-        return self._known
+        self._secrets.forget(secrets)
 
     def filter(self, record: logging.LogRecord) -> bool:
         # The message is formatted first: a secret may be split over format and arguments.
@@ -213,12 +178,7 @@ class Redaction(logging.Filter):
         return True
 
     def clean(self, text: str) -> str:
-        known = self._pattern()
-        if known is not None:
-            text = known.sub(MASK, text)
-        text = AUTHORIZATION.sub(lambda m: f"{m[1]}{m[2] or ''}{MASK}", text)
-        text = BEARER.sub(rf"\1{MASK}", text)
-        return NAMED.sub(rf"\1\2{MASK}", text)
+        return clean(self._secrets.without(text))
 
     def _clean_value(self, name: str, value: Any) -> Any:
         if isinstance(value, bool | int | float | None):

@@ -179,6 +179,10 @@ class SocketResponse(Response):
     def is_lost(self) -> bool:
         return self.flow.is_lost
 
+    def own_headers(self) -> Sequence[Header]:
+        name, _, value = self.date.rstrip(b"\r\n").partition(b": ")
+        return ((name, value),) if name else ()
+
     async def answer(
         self,
         status: int,

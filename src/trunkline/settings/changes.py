@@ -24,6 +24,7 @@ NEEDS_RESTART: Final = frozenset(
         "relay",
         "relay_server",
         "console.enabled",
+        "console.wire_bytes",
         "remote.mcp",
         "remote.max_mcp_sessions",
         "remote.max_mcp_sessions_per_caller",

@@ -26,3 +26,11 @@ class ConsoleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "those in private networks and on this machine."
         ),
     ] = "never"
+    wire_bytes: Annotated[
+        int,
+        doc(
+            "What recorded requests may take in memory. An operator switches the recording of an "
+            "agent on; the oldest requests make room for new ones.",
+            ge=1024 * 1024,
+        ),
+    ] = 32 * 1024 * 1024

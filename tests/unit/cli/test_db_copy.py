@@ -147,7 +147,7 @@ async def test_progress_has_rate_and_remaining_time(capsys: pytest.CaptureFixtur
 
 def test_migrate_brings_stores_to_the_format_of_the_release(source: Path, tmp_path: Path) -> None:
     result = db("migrate", "--db", f"sqlite:///{source}")
-    assert (result.exit_code, result.stdout) == (0, f"sqlite at {source}: has schema 6\n")
+    assert (result.exit_code, result.stdout) == (0, f"sqlite at {source}: has schema 7\n")
     folder = tmp_path / "tasks"
 
     async def fill() -> None:

@@ -11,6 +11,7 @@ from trunkline.backends.kind import Resources
 from trunkline.backends.turn_task import TurnTaskBackend
 from trunkline.ports.backend import Notes, TurnRequest
 from trunkline.ports.clock import Clock
+from trunkline.ports.wire_log import ClientTap
 from trunkline.remote import Agents, Target
 from trunkline.remote.errors import RemoteError
 
@@ -80,7 +81,11 @@ class A2aBackend(TurnTaskBackend[Run]):
 def make(settings: A2aSettings, resources: Resources) -> A2aBackend:
     target = upstream_target(settings, allow_private=resources.allow_private)
     return backend_for(
-        target, settings, clock=resources.clock, turn_s=resources.profile.task_deadline_s
+        target,
+        settings,
+        clock=resources.clock,
+        turn_s=resources.profile.task_deadline_s,
+        tap=resources.tap,
     )
 
 
@@ -91,8 +96,9 @@ def backend_for(
     clock: Clock,
     turn_s: float,
     watches_card: bool = True,
+    tap: ClientTap | None = None,
 ) -> A2aBackend:
-    agents = Agents(clock=clock, limits=limits_of(settings))
+    agents = Agents(clock=clock, limits=limits_of(settings), tap=tap)
     usual = agents.at(target)
 
     def upstream(headers: dict[str, str], timeout_s: float | None) -> Upstream:

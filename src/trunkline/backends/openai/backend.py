@@ -23,6 +23,7 @@ from trunkline.model.values import Message
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
 from trunkline.ports.tools import TurnTool
+from trunkline.ports.wire_log import ClientTap
 
 _log = logging.getLogger("trunkline.backends.openai")
 
@@ -41,9 +42,10 @@ class OpenAIBackend(TurnTaskBackend["Turn"]):
         clock: Clock,
         tools: Sequence[TurnTool] = (),
         allow_private: bool = False,
+        tap: ClientTap | None = None,
     ) -> None:
         super().__init__("openai")
-        self._client = ModelClient(settings, tools, clock, allow_private=allow_private)
+        self._client = ModelClient(settings, tools, clock, allow_private=allow_private, tap=tap)
 
     def turn_task(self, turn: TurnRequest) -> "Turn":
         return Turn(turn, self.tasks, self._client)
@@ -148,5 +150,9 @@ def make(settings: OpenAISettings, resources: Resources) -> OpenAIBackend:
         raise GatewayBug(f"tools were not made: {', '.join(missing)}")
     tools = [resources.tools[name] for name in settings.tools]
     return OpenAIBackend(
-        settings, clock=resources.clock, tools=tools, allow_private=resources.allow_private
+        settings,
+        clock=resources.clock,
+        tools=tools,
+        allow_private=resources.allow_private,
+        tap=resources.tap,
     )

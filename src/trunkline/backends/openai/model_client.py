@@ -19,6 +19,7 @@ from trunkline.clock import chance
 from trunkline.model.errors import InvalidAgentResponse
 from trunkline.ports.clock import Clock
 from trunkline.ports.tools import TurnTool
+from trunkline.ports.wire_log import ClientTap
 from trunkline.protocol.sse import Parser
 from trunkline.remote.errors import RemoteError
 from trunkline.remote.http import Guard, HttpClient, Response, build_request
@@ -43,13 +44,15 @@ class ModelClient:
         clock: Clock,
         *,
         allow_private: bool = False,
+        tap: ClientTap | None = None,
     ) -> None:
         self.settings = settings
         self.tools = tools
         self._http = HttpClient(
             Guard.of(
                 settings.base_url, allow_private=allow_private, public_only=settings.public_only
-            )
+            ),
+            tap=tap,
         )
         self._clock = clock
         self._limits = Limits(connect_s=settings.connect_s, idle_s=settings.idle_s)

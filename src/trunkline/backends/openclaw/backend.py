@@ -15,6 +15,7 @@ from trunkline.backends.openclaw.settings import OpenClawBackend as OpenClawSett
 from trunkline.backends.turn_task import TurnTaskBackend
 from trunkline.ports.backend import Backend, Notes, TurnRequest
 from trunkline.ports.clock import Clock
+from trunkline.ports.wire_log import ClientTap
 
 _log = logging.getLogger("trunkline.backends.openclaw")
 
@@ -22,11 +23,11 @@ _log = logging.getLogger("trunkline.backends.openclaw")
 class OpenClawBackend(TurnTaskBackend[Run]):
     can_resume = True
 
-    def __init__(self, address: Address, *, clock: Clock) -> None:
+    def __init__(self, address: Address, *, clock: Clock, tap: ClientTap | None = None) -> None:
         super().__init__("openclaw")
         self._address = address
         self._memory = MemoryNotes()
-        self._link = Link(address, clock, self.tasks)
+        self._link = Link(address, clock, self.tasks, tap=tap)
         self.session_key_of = address.session_key_of
 
     async def open(self, agent: str, notes: Notes) -> None:
@@ -73,5 +74,5 @@ class OpenClawBackend(TurnTaskBackend[Run]):
 def make(settings: OpenClawSettings, resources: Resources) -> Backend:
     address = openclaw_address(settings, resources)
     if settings.surface == "http":
-        return OpenClawHttpBackend(address)
-    return OpenClawBackend(address, clock=resources.clock)
+        return OpenClawHttpBackend(address, tap=resources.tap)
+    return OpenClawBackend(address, clock=resources.clock, tap=resources.tap)

@@ -26,6 +26,7 @@ from trunkline.model.errors import InvalidAgentResponse
 from trunkline.model.outputs import Failed, Output, Refused, Text
 from trunkline.model.outputs import Final as Done
 from trunkline.ports.backend import Finding, Notes, TurnRequest
+from trunkline.ports.wire_log import ClientTap
 from trunkline.protocol.sse import Parser
 from trunkline.remote.errors import PeerUnreachable, RemoteError
 from trunkline.remote.http import Answer, Guard, HttpClient, Response, build_request
@@ -57,10 +58,10 @@ _USAGE: Final = {
 class _Client:
     """Requests to an OpenClaw. All methods raise Trouble."""
 
-    def __init__(self, address: Address, limits: Limits) -> None:
+    def __init__(self, address: Address, limits: Limits, tap: ClientTap | None = None) -> None:
         self.address = address
         self.limits = limits
-        self._http = HttpClient(Guard.of(address.url, public_only=address.public_only))
+        self._http = HttpClient(Guard.of(address.url, public_only=address.public_only), tap=tap)
         self._headers = {"Content-Type": "application/json"}
         if address.token:
             self._headers["Authorization"] = f"Bearer {address.token}"
@@ -149,10 +150,10 @@ def _error_in(body: bytes) -> str:
 
 
 class OpenClawHttpBackend(TurnTaskBackend["_Request"]):
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, tap: ClientTap | None = None) -> None:
         super().__init__("openclaw")
         limits = Limits(connect_s=address.connect_s, idle_s=address.idle_s)
-        self._client = _Client(address, limits)
+        self._client = _Client(address, limits, tap)
         self.session_key_of = address.session_key_of
 
     async def open(self, agent: str, notes: Notes) -> None:

@@ -32,6 +32,7 @@ from trunkline.backends.openclaw.frames import (
 from trunkline.backends.openclaw.handshake import Hello, connect_params, read_hello, refused
 from trunkline.background import BackgroundTasks
 from trunkline.ports.clock import Clock
+from trunkline.ports.wire_log import ClientTap
 from trunkline.remote.errors import BadPeerAnswer, RemoteError
 from trunkline.remote.websocket import SocketClosed, WebSocket, open_websocket
 
@@ -201,8 +202,16 @@ def _closed(closed: SocketClosed) -> Trouble:
 
 
 class Link:
-    def __init__(self, address: Address, clock: Clock, tasks: BackgroundTasks) -> None:
+    def __init__(
+        self,
+        address: Address,
+        clock: Clock,
+        tasks: BackgroundTasks,
+        *,
+        tap: ClientTap | None = None,
+    ) -> None:
         """Raises ConfigError when the key of the device cannot be used."""
+        self._tap = tap
         self.address = address
         self.clock = clock
         self.tasks = tasks
@@ -295,6 +304,7 @@ class Link:
                 max_frame_bytes=_MAX_FRAME_BYTES,
                 heartbeat_s=_HEARTBEAT_S,
                 public_only=self.address.public_only,
+                tap=self._tap,
             )
         except RemoteError as error:
             raise not_connected(error) from None

@@ -4,15 +4,20 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from trunkline.backends.scripted.recording import outputs_of_turn, turn_of
 from trunkline.backends.scripted.script import Command, ScriptError, outputs_of, parse
 from trunkline.background import BackgroundTasks
-from trunkline.model.outputs import ENDS_TURN, Failed, Final, Output
+from trunkline.model import outputs
+from trunkline.model.outputs import ENDS_TURN, Failed, Output
+from trunkline.model.recordings import Recording
 from trunkline.model.values import text_of
 from trunkline.ports.backend import TurnRequest
 from trunkline.ports.clock import Clock
+
+_NO_RECORDING: Final = Recording(turns=())
 
 
 class Gates:
@@ -42,7 +47,8 @@ class ScriptedBackend:
 
     A test sees what happened in `turns` and `canceled` (the latest thousand of each), and
     steers runs with `gates`. `turn_log` is a file with a line for each turn that ran, which
-    outlives the process and so shows a turn that ran twice.
+    outlives the process and so shows a turn that ran twice. With a `recording` it plays that, and
+    follows no commands.
     """
 
     def __init__(
@@ -52,6 +58,7 @@ class ScriptedBackend:
         direct: bool = False,
         resumable: bool = False,
         turn_log: str | Path = "",
+        recording: Recording = _NO_RECORDING,
     ) -> None:
         self.may_reply_directly = direct
         self.is_pure = False
@@ -61,6 +68,7 @@ class ScriptedBackend:
         self.canceled: deque[str] = deque(maxlen=1000)
         self._clock = clock
         self._turn_log = turn_log
+        self._recording = recording
         self._runs: WeakValueDictionary[str, _Run] = WeakValueDictionary()
 
     def start(self, turn: TurnRequest) -> AsyncIterator[Output]:
@@ -81,9 +89,13 @@ class ScriptedBackend:
     async def _play(self, run: "_Run") -> AsyncGenerator[Output, None]:
         if self._turn_log:
             _log_turn(self._turn_log, run.turn)
+        if self._recording.turns:
+            async for output in self._replay(run):
+                yield output
+            return
         commands = parse(text_of(run.turn.message.parts))
         if not commands and not run.is_over:
-            yield Final(run.turn.message.parts)
+            yield outputs.Final(run.turn.message.parts)
         for command in commands:
             try:
                 async for output in self._do(command, run):
@@ -97,6 +109,16 @@ class ScriptedBackend:
                 yield Failed(str(error))
                 return
             if run.is_over:
+                return
+
+    async def _replay(self, run: "_Run") -> AsyncGenerator[Output, None]:
+        for pause_s, output in outputs_of_turn(turn_of(self._recording, run.turn)):
+            if pause_s:
+                await run.pause(self._clock.sleep(pause_s))
+            if run.is_over:
+                return
+            yield output
+            if isinstance(output, ENDS_TURN):
                 return
 
     async def _do(self, command: Command, run: "_Run") -> AsyncGenerator[Output, None]:

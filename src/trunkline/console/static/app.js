@@ -38,7 +38,8 @@ async function begin() {
     me.set({ signedIn: true, ...(await api("/auth/me")) });
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 401) throw error;
-    me.set({ signedIn: false, wasSignedIn: false });
+    const wasSignedIn = Boolean(me.get()?.signedIn || me.get()?.wasSignedIn);
+    me.set({ signedIn: false, wasSignedIn });
   }
 }
 
@@ -63,7 +64,8 @@ function Page() {
       watchWaiting();
     } else stopLive();
   }, [who?.signedIn]);
-  useTitleOnRestart();
+  useReconnect();
+  useReturn(who && !who.signedIn);
   if (error && !who) return html`<main class="alone"><h1>Trunkline</h1><${Problem} error=${error} again=${start} /></main>`;
   if (!who) return html`<main class="alone"><${Loading} what="Connecting" /></main>`;
   if (!who.signedIn && !who.wasSignedIn) return html`<${SignIn} onDone=${start} />`;
@@ -76,8 +78,8 @@ function Page() {
         <//>`}`;
 }
 
-// A gateway that restarted may have another session store: look again when it answers again.
-function useTitleOnRestart() {
+// While the gateway does not answer, ask again; after a restart it may know the session no more.
+function useReconnect() {
   const answers = useValue(reachable);
   useEffect(() => {
     if (answers !== "no") return undefined;
@@ -86,6 +88,20 @@ function useTitleOnRestart() {
     }, 2000);
     return () => clearInterval(timer);
   }, [answers]);
+}
+
+// Somebody who signs in in another tab is signed in here too: the cookie is that of the browser.
+function useReturn(isWaiting) {
+  useEffect(() => {
+    if (!isWaiting) return undefined;
+    const look = () => document.visibilityState === "visible" && begin().catch(() => {});
+    addEventListener("focus", look);
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      removeEventListener("focus", look);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, [isWaiting]);
 }
 
 function SignIn({ onDone }) {

@@ -3,10 +3,12 @@
 import asyncio
 import ssl
 
-from trunkline.remote.errors import PeerUnreachable
+from trunkline.ports.wire_log import ClientTap, Exchange
+from trunkline.remote.errors import PeerUnreachable, RemoteError
 from trunkline.remote.http.connector import Connector, Network
 from trunkline.remote.http.guard import Guard
 from trunkline.remote.http.pool import Pool
+from trunkline.remote.http.recorded import RecordedResponse, begin_exchange
 from trunkline.remote.http.request import Request
 from trunkline.remote.http.response import Answer, Response, took_too_long
 from trunkline.remote.target import Limits
@@ -14,9 +16,16 @@ from trunkline.remote.target import Limits
 
 class HttpClient:
     def __init__(
-        self, guard: Guard, *, tls: ssl.SSLContext | None = None, network: Network | None = None
+        self,
+        guard: Guard,
+        *,
+        tls: ssl.SSLContext | None = None,
+        network: Network | None = None,
+        tap: ClientTap | None = None,
     ) -> None:
-        """`tls` names the trusted certificates, if they are not those of the system."""
+        """`tls` names the trusted certificates, if they are not those of the system. `tap` is that
+        of the agent whose backend sends the requests."""
+        self._tap = tap
         self._pool = Pool(Connector(guard, tls=tls, network=network))
 
     async def close(self) -> None:
@@ -58,14 +67,31 @@ class HttpClient:
     async def _send(
         self, request: Request, limits: Limits, max_bytes: int | None, *, is_new: bool = False
     ) -> Response:
-        connection = await self._pool.take(
-            request.origin,
-            connect_s=limits.connect_s,
-            is_new=is_new,
-            is_stream=max_bytes is None,
-        )
-        response = Response(
-            asyncio.get_running_loop(), max_bytes=max_bytes, is_reused=connection.was_used
-        )
+        exchange: Exchange | None = None
+        if self._tap is not None and self._tap.recorder is not None:
+            exchange = begin_exchange(self._tap, request)
+        try:
+            connection = await self._pool.take(
+                request.origin,
+                connect_s=limits.connect_s,
+                is_new=is_new,
+                is_stream=max_bytes is None,
+            )
+        except BaseException as error:
+            if exchange is not None:
+                exchange.end(_why_unsent(error))
+            raise
+        loop, is_reused = asyncio.get_running_loop(), connection.was_used
+        response: Response
+        if exchange is None:
+            response = Response(loop, max_bytes=max_bytes, is_reused=is_reused)
+        else:
+            response = RecordedResponse(loop, exchange, max_bytes=max_bytes, is_reused=is_reused)
         connection.send(request, response)
         return response
+
+
+def _why_unsent(error: BaseException) -> str:
+    if isinstance(error, RemoteError):
+        return error.message
+    return "The gateway gave up before the request was sent."

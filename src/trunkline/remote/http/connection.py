@@ -161,6 +161,8 @@ class Connection(asyncio.Protocol):
             response.fail(_head_too_large())
             return
         self._is_in_body = True
+        if response.is_recorded:
+            response.note_head(status, lines)
         headers = headers_of(lines)
         if status not in _WITHOUT_BODY and "content-length" not in headers:
             coding = headers.get("transfer-encoding", "").lower()

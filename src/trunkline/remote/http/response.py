@@ -1,7 +1,7 @@
 """`Response`: an HTTP response as it arrives, with its limits; `Answer`: one that is complete."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -79,6 +79,9 @@ class Line(Protocol):
 class Response:
     """Filled by a connection, read by one caller, who closes it."""
 
+    # Whether it wants to know the headers as they came.
+    is_recorded = False
+
     def __init__(
         self, loop: asyncio.AbstractEventLoop, *, max_bytes: int | None, is_reused: bool
     ) -> None:
@@ -104,6 +107,9 @@ class Response:
     def come_from(self, line: Line) -> None:
         self._line = line
         self.heard_at = self._loop.time()
+
+    def note_head(self, status: int, lines: Sequence[tuple[bytes, bytes]]) -> None:
+        """The head as it came, for a response that is recorded."""
 
     @property
     def is_stale(self) -> bool:

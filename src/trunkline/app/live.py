@@ -1,6 +1,6 @@
-"""`GatewayTasks`: the console of a gateway, connected with its stores, agents and calls."""
+"""`GatewayLive`: the tasks of all stores and the news of them, connected with agents and calls."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -12,11 +12,13 @@ from trunkline.app.task_places import GatewayTaskPlaces
 from trunkline.console.live_api import LiveApi
 from trunkline.console.live_feed import LiveFeed
 from trunkline.console.tasks_api import TasksApi
+from trunkline.console.wire_log import WireLog
 from trunkline.model.events import Entry
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import TaskState
 from trunkline.ports.clock import Clock
 from trunkline.ports.live import CountsStreams, TellsLive
+from trunkline.ports.wire_log import WireSummary
 from trunkline.routing.call_records import RoutedCall
 from trunkline.runtime.live_task import LiveTask
 
@@ -35,7 +37,7 @@ class CallNews(Struct, frozen=True):
     id: str
 
 
-class GatewayTasks:
+class GatewayLive:
     def __init__(
         self,
         *,
@@ -43,8 +45,11 @@ class GatewayTasks:
         directory: AgentDirectory,
         routing: GatewayRouting,
         streams: CountsStreams,
+        wire: WireLog,
         clock: Clock,
     ) -> None:
+        self._wire = wire
+        self._stop_wire: Callable[[], None] | None = None
         self._runtimes = runtimes
         self._routing = routing
         self._streams = streams
@@ -77,6 +82,15 @@ class GatewayTasks:
     def _on_heard(self, is_heard: bool) -> None:
         self._runtimes.watch(self._committed if is_heard else None)
         self._routing.routing.news.on_change = self._call_changed if is_heard else None
+
+        if self._stop_wire is not None:
+            self._stop_wire()
+            self._stop_wire = None
+        if is_heard:
+            self._stop_wire = self._wire.subscribe(self._recorded)
+
+    def _recorded(self, exchange: WireSummary) -> None:
+        self._feed.tell("wire", exchange, key=exchange.id)
 
     def _committed(self, live: LiveTask, entries: tuple[Entry, ...]) -> None:
         scope = live.scope

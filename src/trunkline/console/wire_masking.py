@@ -1,0 +1,163 @@
+"""`Masker`: takes the secrets out of what is recorded, before it is kept."""
+
+import json
+import re
+from typing import Final
+from urllib.parse import unquote_plus
+
+from trunkline.config.masking import (
+    MASK,
+    KnownSecrets,
+    clean,
+    is_secret_header,
+    is_secret_member,
+    is_secret_parameter,
+    without_tokens,
+)
+
+# A JSON string, also one that the end of the text cuts off.
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+# White space, and the names of the lines over which an event spreads its JSON.
+_SPACE: Final = r"(?:\s|(?<=[\r\n])data:)*+"
+_COLON = re.compile(rf"{_SPACE}:{_SPACE}")
+_TOKEN = re.compile(rf'{_STRING.pattern}|[{{}}\[\]]|[^\s"{{}}\[\],:]++', re.DOTALL)
+_LITERALS: Final = frozenset({"true", "false", "null"})
+# The value of a security scheme on a card says how to sign in, and holds no secret.
+_SCHEME = re.compile(
+    r'\{\s*"(?:[A-Za-z0-9]+SecurityScheme"|type"\s*:\s*"(?:apiKey|http|oauth2|openIdConnect|mutualTLS)")'
+)
+# JSON within a string: the arguments of a tool, for example.
+_EMBEDDED = re.compile(
+    r'(\\+"(?:[\w.-]*(?:secret|passw\w*|api[-_.]?key|private[-_.]?key|access[-_.]?key|credentials?'
+    r'|authorization|cookie)[\w.-]*|[\w.-]*token)\\+"\s*:\s*\\+")((?:[^"\\]|\\++[^"\\])*+)',
+    re.IGNORECASE,
+)
+_PARAMETER = re.compile(r"(?<![^?&;\s])([^?&;=\s]+)=([^&;\s#]*)")
+_USER_INFO = re.compile(r"(?<=://)[^/?#@\s]+@")
+# The names of headers whose values keep their first word, which names the scheme.
+_SCHEMED: Final = frozenset({"authorization", "proxy-authorization"})
+_JSON_BEGINS = re.compile(r'\s*[\[{"]')
+
+
+class Masker:
+    def __init__(self, known: KnownSecrets) -> None:
+        self._known = known
+
+    @property
+    def margin_chars(self) -> int:
+        """How much of a text behind the part to keep must be there when it is masked, so that no
+        secret at the end of that part is cut in two."""
+        return max(4096, 2 * self._known.longest)
+
+    def plain(self, text: str) -> str:
+        """A short text, such as an error."""
+        return clean(without_tokens(self._known.without(text)))
+
+    def header(self, name: str, value: str) -> str:
+        if not is_secret_header(name):
+            return self._parameters(without_tokens(self._known.without(value)))
+        scheme, space, rest = value.strip().partition(" ")
+        if rest and name.lower() in _SCHEMED and scheme.isalpha() and len(scheme) <= 16:
+            return f"{scheme}{space}{MASK}"
+        return MASK if value else ""
+
+    def url(self, url: str) -> str:
+        url = _USER_INFO.sub(f"{MASK}@", without_tokens(self._known.without(url)))
+        path, mark, query = url.partition("?")
+        return f"{path}{mark}{self._parameters(query)}" if mark else url
+
+    def body(self, text: str, *, is_form: bool = False) -> str:
+        """A body, an event or a message: JSON keeps its form, but for the secrets in it."""
+        text = self._known.without(text)
+        if is_form:
+            return self._parameters(without_tokens(text))
+        if _JSON_BEGINS.match(text) or '"' in text:
+            text = self._json(text)
+        if _JSON_BEGINS.match(text) or text.startswith(("data:", "id:", "event:", ":")):
+            return without_tokens(text)
+        return self._parameters(clean(without_tokens(text)))
+
+    def _parameters(self, text: str) -> str:
+        if "=" not in text:
+            return text
+        return _PARAMETER.sub(self._parameter, text)
+
+    def _parameter(self, found: re.Match[str]) -> str:
+        is_secret = bool(found[2]) and is_secret_parameter(unquote_plus(found[1]))
+        return f"{found[1]}={MASK}" if is_secret else found[0]
+
+    def _json(self, text: str) -> str:
+        out: list[str] = []
+        # The end of what is in `out`.
+        done = at = 0
+        while (found := _STRING.search(text, at)) is not None:
+            at = found.end()
+            string = found[0]
+            colon = _COLON.match(text, at)
+            if colon is not None and is_secret_member(_decoded(string)):
+                out.append(text[done : colon.end()])
+                done = at = self._mask_value(text, colon.end(), out)
+            elif "\\" in string:
+                cleaned = self._string(string)
+                if cleaned is not string:
+                    out += (text[done : found.start()], cleaned)
+                    done = at
+        if not out:
+            return text
+        out.append(text[done:])
+        return "".join(out)
+
+    def _string(self, string: str) -> str:
+        """A string with escapes, behind which a secret may be hidden."""
+        if '\\"' in string:
+            masked = _EMBEDDED.sub(rf"\1{MASK}", string)
+            string = string if masked == string else masked
+        if "\\u" in string or "\\/" in string:
+            plain = _decoded(string)
+            cleaned = without_tokens(self._known.without(plain))
+            if cleaned != plain:
+                return json.dumps(cleaned)
+        return string
+
+    def _mask_value(self, text: str, at: int, out: list[str]) -> int:
+        """Add the value that begins there, masked; returns its end."""
+        if _SCHEME.match(text, at):
+            return at
+        depth = 0
+        done = at
+        while (found := _TOKEN.search(text, at)) is not None:
+            token, at = found[0], found.end()
+            if token in "{[":
+                depth += 1
+            elif token in "}]":
+                depth -= 1
+                if depth < 0:
+                    # No value is there; the text is no JSON.
+                    out.append(text[done : found.start()])
+                    return found.start()
+            elif token not in _LITERALS and token != '""':
+                colon = _COLON.match(text, at) if depth and token.startswith('"') else None
+                if colon is None:
+                    out += (text[done : found.start()], f'"{MASK}"')
+                    done = at
+                else:
+                    at = colon.end()
+            if depth == 0:
+                break
+        end = len(text) if found is None else at
+        out.append(text[done:end])
+        return end
+
+
+def _decoded(string: str) -> str:
+    """The text of a JSON string; what is not valid stays as it is."""
+    if "\\" not in string:
+        return string.strip('"')
+    try:
+        decoded = json.loads(string, strict=False)
+    except ValueError:
+        return _UNICODE.sub(lambda found: chr(int(found[1], 16)), string.strip('"'))
+    return decoded if isinstance(decoded, str) else string
+
+
+_UNICODE = re.compile(r"\\u([0-9a-fA-F]{4})")
