@@ -257,6 +257,7 @@ def build(
         hub,
         console,
         directory,
+        relaying=relaying,
         live=live,
         recordings=recordings,
         local_url=local_url,
