@@ -8,7 +8,7 @@ from tests.console.wire_world import ECHO, inject, records, summaries, switch
 from tests.hub.registry_world import HubWorld, hub_world
 
 from trunkline.hub.agent_views import configured_id
-from trunkline.ports.wire_log import Finding
+from trunkline.model.findings import Finding
 
 AGENTS: dict[str, Any] = {"acme/echo": ECHO, "acme/other": ECHO}
 ID = configured_id("acme/echo")

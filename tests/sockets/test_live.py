@@ -28,7 +28,7 @@ async def open_server(folder: Path) -> AsyncIterator[tuple[World, Server]]:
         try:
             yield world, server
         finally:
-            await world.gateway.console.close()
+            await world.gateway.live.close()
 
 
 async def watch(server: Server, *, key: str = "alice", reads: bool = True) -> Peer:
@@ -79,7 +79,7 @@ async def test_a_watcher_that_never_reads_delays_nobody_and_is_bounded(tmp_path:
     async with open_server(tmp_path) as (world, server):
         deaf = [await watch(server, reads=False) for _ in range(3)]
         quick = await watch(server)
-        feed = world.gateway.console._feed
+        feed = world.gateway.live._feed
         await until(lambda: len(feed._readers) == 4)
         before = server.budget.held_bytes
         # More than the buffers of both sides take.
@@ -99,7 +99,7 @@ async def test_a_watcher_that_never_reads_delays_nobody_and_is_bounded(tmp_path:
 
 async def test_a_watcher_that_leaves_is_forgotten(tmp_path: Path) -> None:
     async with open_server(tmp_path) as (world, server):
-        feed = world.gateway.console._feed
+        feed = world.gateway.live._feed
         peers = [await watch(server) for _ in range(10)]
         assert len(feed._readers) == 10
         for number, peer in enumerate(peers):
@@ -112,12 +112,12 @@ async def test_a_watcher_that_leaves_is_forgotten(tmp_path: Path) -> None:
 
 
 async def passes_until_empty(world: World) -> None:
-    while world.gateway.console._feed._readers:
+    while world.gateway.live._feed._readers:
         await passes()
 
 
 async def test_the_end_of_the_feed_ends_the_response(tmp_path: Path) -> None:
     async with open_server(tmp_path) as (world, server):
         peer = await watch(server)
-        world.gateway.console.end_streams()
+        world.gateway.live.end_streams()
         assert (await peer.until(b"0\r\n\r\n")).endswith(b"0\r\n\r\n")

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 import msgspec
 
-from trunkline.model.findings import Finding
 from trunkline.protocol import card_signing
 from trunkline.protocol.checks.findings import Report, below, kind_of, shown
 from trunkline.protocol.checks.shapes import (
