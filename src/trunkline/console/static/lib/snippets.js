@@ -1,23 +1,43 @@
 // A request as lines to run elsewhere: curl, the command line of Trunkline, and Python.
 import { gateway, me } from "./api.js";
 
-export const quoted = (text) => `'${String(text).replaceAll("'", `'\\''`)}'`;
+// A word of the shell. Control characters could end a paste in a terminal, so they are written as
+// numbers, in the form that bash and zsh know.
+export function quoted(text) {
+  const whole = String(text);
+  if (!/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/.test(whole)) return `'${whole.replaceAll("'", `'\\''`)}'`;
+  const escaped = whole.replace(/[\\']/g, "\\$&").replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g,
+    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return `$'${escaped}'`;
+}
 
 // What a program needs to be the same caller: nothing on this machine, else a key of its own. The
 // cookie of the page is not for programs, and is never shown.
 const needsKey = () => me.get()?.principal !== "@anonymous";
 
+// Addresses of the gateway as this browser reaches it; those of other servers as they are.
 function absolute(url) {
-  return new URL(url, gateway.get()?.publicUrl || location.origin).href.replace(/^https?:\/\/[^/]*/, location.origin);
+  const whole = new URL(url, location.origin);
+  const own = URL.canParse(gateway.get()?.publicUrl) ? new URL(gateway.get().publicUrl).origin : location.origin;
+  return whole.origin === own ? whole.href.replace(own, location.origin) : whole.href;
 }
 
-// `composed` is what `Peer.compose` gives: { method, url, headers, body }.
-export function asCurl({ method, url, headers, body }) {
-  const words = [`curl -sS${isStream({ url, headers, body }) ? "N" : ""}`];
-  if (method !== "POST" || body === undefined) words.push(`-X ${method}`);
+// A secret that the one who runs the lines puts into a variable of the environment.
+export const variable = (name, before = "") => ({ variable: name, before });
+
+const curlHeader = (name, value) =>
+  value?.variable ? `${quoted(`${name}: ${value.before}`)}"$${value.variable}"` : quoted(`${name}: ${value}`);
+
+const hasKey = (headers) => Object.keys(headers).some((name) => name.toLowerCase() === "authorization");
+
+// `composed` is what `Peer.compose` gives: { method, url, headers, body }. A value of a header may be
+// a `variable`.
+export function asCurl({ method, url, headers, body, ...more }) {
+  const words = [`curl -sS${more.isStream ?? isStream({ url, headers, body }) ? "N" : ""}`];
+  if (method !== "POST" || body === undefined) words.push(`-X ${/^[A-Z]+$/.test(method) ? method : quoted(method)}`);
   words.push(quoted(absolute(url)));
-  for (const [name, value] of Object.entries(headers)) words.push(`-H ${quoted(`${name}: ${value}`)}`);
-  if (needsKey()) words.push(`-H "Authorization: Bearer $TRUNKLINE_KEY"`);
+  for (const [name, value] of Object.entries(headers)) words.push(`-H ${curlHeader(name, value)}`);
+  if (needsKey() && !hasKey(headers)) words.push(`-H "Authorization: Bearer $TRUNKLINE_KEY"`);
   if (body !== undefined) words.push(`--data-binary ${quoted(typeof body === "string" ? body : JSON.stringify(body))}`);
   return words.join(" \\\n  ");
 }
@@ -76,16 +96,39 @@ const pythonString = (text) =>
     });
 
 export function asPython({ method, url, headers, body }) {
-  const key = needsKey() ? `\nheaders["Authorization"] = f"Bearer {os.environ['TRUNKLINE_KEY']}"` : "";
-  return `import json
-${needsKey() ? "import os\n" : ""}import urllib.request
+  const needed = Object.entries(headers).filter(([, value]) => value?.variable);
+  if (needsKey() && !hasKey(headers)) needed.push(["Authorization", variable("TRUNKLINE_KEY", "Bearer ")]);
+  const plain = Object.fromEntries(Object.entries(headers).filter(([, value]) => !value?.variable));
+  const secrets = needed.map(
+    ([name, value]) => `\nheaders[${pythonString(name)}] = ${value.before ? `${pythonString(value.before)} + ` : ""}os.environ[${pythonString(value.variable)}]`,
+  );
+  // Numbers that JavaScript would round are left as they were sent.
+  const isJson = typeof body !== "string" || (typeof safeParse(body) === "object" && !/\d{16}/.test(body));
+  const data = isJson
+    ? `body = ${pythonLiteral(typeof body === "string" ? safeParse(body) : body)}\ndata = json.dumps(body).encode()`
+    : `data = ${pythonString(body)}.encode()`;
+  return `${body !== undefined && isJson ? "import json\n" : ""}${needed.length ? "import os\n" : ""}import urllib.request
 
-headers = ${pythonLiteral(headers)}${key}
-${body === undefined ? "data = None" : `body = ${pythonLiteral(typeof body === "string" ? safeParse(body) : body)}\ndata = json.dumps(body).encode()`}
+headers = ${pythonLiteral(plain)}${secrets.join("")}
+${body === undefined ? "data = None" : data}
 request = urllib.request.Request(${pythonString(absolute(url))}, data, headers, method=${pythonString(method)})
 with urllib.request.urlopen(request) as response:
     for line in response:
         print(line.decode(), end="")
+`;
+}
+
+export function asJavaScript({ method, url, headers, body }) {
+  const named = { ...headers, ...(needsKey() ? { Authorization: variable("TRUNKLINE_KEY", "Bearer ") } : {}) };
+  const lines = Object.entries(named).map(([name, value]) =>
+    `    ${JSON.stringify(name)}: ${value?.variable ? `\`${value.before}\${process.env.${value.variable}}\`` : JSON.stringify(value)},`);
+  return `const response = await fetch(${JSON.stringify(absolute(url))}, {
+  method: ${JSON.stringify(method)},
+  headers: {
+${lines.join("\n")}
+  },${body === undefined ? "" : `\n  body: JSON.stringify(${JSON.stringify(body, null, 2).replaceAll("\n", "\n  ")}),`}
+});
+console.log(await response.text());
 `;
 }
 

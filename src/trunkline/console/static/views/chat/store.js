@@ -307,6 +307,11 @@ export class Conversation {
     const peer = await this.peer();
     const snapshot = await peer.getTask(taskId);
     const task = this.transcript.task(taskId);
+    if (isOver(snapshot.status?.state)) {
+      // Ended, or something was added to it after its end.
+      this.take({ seq: null, task: snapshot });
+      return;
+    }
     if (snapshot.status?.state === task.state && snapshot.status?.timestamp === task.statusAt) return;
     this.transcript.expect(task, snapshot.history ?? []);
     const since = snapshot.status?.timestamp ?? "";
@@ -455,7 +460,7 @@ async function readAgent(handle) {
 hear("task", (news) => {
   for (const each of open.values()) {
     const task = each.transcript.tasks.get(news.id);
-    if (task && !each.run && news.lastSeq > task.lastSeq) each.refresh(news.id).catch(() => {});
+    if (task && !each.run && (news.lastSeq > task.lastSeq || news.state !== task.state)) each.refresh(news.id).catch(() => {});
   }
 });
 

@@ -29,6 +29,8 @@ export class Transcript {
       task.events += 1;
     }
     if (event.seq !== null) task.lastSeq = Math.max(task.lastSeq, event.seq);
+    // It is not known which events are in such a task, so none is taken behind it.
+    else if (event.task) task.lastSeq = 0;
     if (event.task) this.#takeTask(task, body);
     else if (event.statusUpdate) this.#takeStatus(task, body.status ?? {}, body.metadata);
     else this.#takeArtifact(task, body);
