@@ -180,6 +180,7 @@ STRANGE = """() => {
   const own = (url) => !url || url.startsWith("/console/") || url.startsWith("blob:");
   for (const element of document.querySelectorAll("*")) {
     const name = element.localName;
+    if (element.closest("svg.icon")) continue;
     if (["iframe", "object", "embed", "base", "svg", "math", "video", "audio", "template"].includes(name)
         || element.namespaceURI !== "http://www.w3.org/1999/xhtml") found.push(name);
     if (["script", "img", "link", "source"].includes(name)

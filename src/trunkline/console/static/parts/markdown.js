@@ -3,14 +3,9 @@
 // a picture that loads by itself would tell its server that the text was read.
 import { Lexer } from "../vendor/marked.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
-<<<<<<< HEAD
 import { bytes, count, safe, safeUrl } from "../lib/format.js";
 import { CopyButton, download } from "./basics.js";
-=======
-import { safe, safeUrl } from "../lib/format.js";
-import { CopyButton } from "./basics.js";
 import { Icon } from "./icons.js";
->>>>>>> main
 
 // A text that grows is read again at most ten times a second, and only its last section.
 const PAUSE_MS = 100;

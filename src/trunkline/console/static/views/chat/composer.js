@@ -109,11 +109,7 @@ export function Composer({ talk, agent, onSend }) {
         add([...event.target.files]);
         event.target.value = "";
       }} />
-<<<<<<< HEAD
-      <button type="button" aria-label="Add files" title=${modes.length ? `Accepts ${modes.map((mode) => line(mode, 60)).join(", ")}` : "Add files"} onClick=${() => chooser.current.click()}>+</button>
-=======
       <button type="button" aria-label="Add files" title=${modes.length ? `Accepts ${modes.map((mode) => line(mode, 60)).join(", ")}` : "Add files"} onClick=${() => chooser.current.click()}><${Icon} name="attach" /></button>
->>>>>>> main
       <textarea ref=${field} rows="1" dir="auto" aria-label="Message" placeholder=${waiting && !isApart ? "Your answer" : "Message"} value=${text}
         onInput=${(event) => write(event.target.value)} onKeyDown=${onKeyDown} onPaste=${onPaste}></textarea>
       <button class="primary" disabled=${!canSend}>${isReading ? "Reading…" : "Send"}</button>
