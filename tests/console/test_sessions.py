@@ -325,11 +325,11 @@ async def test_two_gateways_on_one_host_keep_their_sessions_apart() -> None:
 
 
 async def test_a_key_is_exchanged_for_a_session_of_its_own_principal() -> None:
-    tables = {"server": {"host": "0.0.0.0"}, "auth": {"keys": KEYS}}
+    tables: dict[str, Any] = {"server": {"host": "0.0.0.0"}, "auth": {"keys": KEYS}}
     async with world(**tables) as it:
         browser = it.browser("192.168.1.5:8642")
         assert (await browser.open("/")).status == 200
-        assert (await browser.fetch("/gateway")).json()["signIn"] == "code"
+        assert (await browser.fetch("/gateway")).json()["signIn"] == "key"
         answer = await browser.fetch("/auth/key", {"key": KEYS["you"]["key"]})
         assert (answer.status, answer.body) == (204, b"")
         found = await me(browser)
@@ -407,7 +407,7 @@ async def test_with_a_hub_a_code_works_beside_its_sign_in() -> None:
 
 async def test_a_page_of_https_gets_a_cookie_for_https_alone() -> None:
     url = "https://gateway.example"
-    tables = {"server": {"public_url": url}, "auth": {"keys": KEYS}}
+    tables: dict[str, Any] = {"server": {"public_url": url}, "auth": {"keys": KEYS}}
     async with world(base_url=url, **tables) as it:
         browser = it.browser("gateway.example")
         answer = await browser.fetch(
