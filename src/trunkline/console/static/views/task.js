@@ -361,7 +361,7 @@ function Replay({ id, journal, task, turns, query, isOver: isDone }) {
   const recording = useMemo(() => new Recording(id, (seq) => {
     const { turns: known, task: whole } = asked.current;
     const turn = known?.find((each) => each.firstSeq === seq);
-    return turn && whole.history?.find((each) => each.messageId === turn.messageId && each.role === "ROLE_USER");
+    return (whole.history ?? []).filter((each) => turn && each.messageId === turn.messageId && each.role === "ROLE_USER");
   }), [id, Boolean(turns)]);
   const first = journal.prunedTo + 1;
   const [seq, setSeq] = useState(Math.max(first, Number(query.seq) || first));
