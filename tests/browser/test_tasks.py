@@ -366,7 +366,7 @@ class TestCalls:
         page.goto(f"/#/tasks/{task['id']}")
         page.get_by_text("4 calls between agents").click()
         expect(
-            page.get_by_role("link", name=re.compile("demo/boss → demo/echo")).first
+            page.get_by_role("link", name=re.compile("demo.boss → demo.echo")).first
         ).to_be_visible()
 
 
@@ -395,7 +395,7 @@ class TestEverywhere:
                 found += [f"{view} in {scheme}: {each}" for each in scan(page, axe)]
                 if page.evaluate("document.querySelector('#view').clientWidth") < wide:
                     found.append(f"{view} scrolls sideways at {width}")
-        assert not found, found
+        assert not found, "\n".join(found)
 
 
 def test_goes_on_after_the_gateway_restarts(
