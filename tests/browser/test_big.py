@@ -1,14 +1,14 @@
 """Very many tasks and events stay smooth: rows in sight only, pages on demand, no long work."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.acceptance.gateway import Gateway, gateway
 from tests.browser.big_store import LONG_TASK, fill
-from tests.browser.conftest import Watch
 from tests.browser.world import CODE, CONFIG
 
 TASKS: Final = 10_000
@@ -17,12 +17,6 @@ EVENTS: Final = 100_000
 MAX_ROWS: Final = 60
 MAX_LONG_MS: Final = 100
 
-_WATCH_LONG_WORK = """() => {
-  window.longWork = [];
-  new PerformanceObserver((list) => {
-    for (const { duration } of list.getEntries()) window.longWork.push(duration);
-  }).observe({ type: "longtask" });
-}"""
 # From the top to the end, a step for each frame; the greatest number of rows in the document.
 _SCROLL = """async (steps) => {
   const box = document.querySelector(".vbox");
@@ -119,17 +113,28 @@ def test_replay_of_many_events(page: Page, asked: Asked) -> None:
     assert asked.take("detail=full") == 0
 
 
-@pytest.mark.full
-def test_no_long_work(page: Page, watch: Watch) -> None:
-    """While scrolling and playing. Other programs on the machine make it longer."""
-    page.evaluate(_WATCH_LONG_WORK)
+def test_no_long_work(page: Page, browser: Browser) -> None:
+    """While scrolling and replaying. What counts is the time of the processor: on a busy machine
+    everything takes longer, but not more of that."""
+    browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline", "__metadata"])
     page.goto("/#/tasks")
     expect(page.locator(".vrow").first).to_be_visible()
-    page.evaluate(_SCROLL, 200)
+    page.evaluate(_SCROLL, 100)
     page.goto(f"/#/tasks/{LONG_TASK}")
     expect(page.get_by_text("100,000 events")).to_be_visible()
-    page.evaluate(_SCROLL, 300)
+    page.evaluate(_SCROLL, 100)
     page.goto(f"/#/tasks/{LONG_TASK}?tab=replay&seq=5000")
     expect(page.locator(".folded")).to_contain_text("word5000")
-    durations = page.evaluate("window.longWork")
-    assert max(durations, default=0) <= MAX_LONG_MS, sorted(durations)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    drawing = {
+        (each["pid"], each["tid"])
+        for each in events
+        if each["name"] == "thread_name" and each["args"]["name"] == "CrRendererMain"
+    }
+    times = sorted(
+        each.get("tdur", 0) / 1000
+        for each in events
+        if each["name"].endswith("RunTask") and (each["pid"], each["tid"]) in drawing
+    )
+    assert len(times) > 100
+    assert times[-1] <= MAX_LONG_MS, times[-10:]
