@@ -162,8 +162,7 @@ function RecordDialog({ id, onClose }) {
   const submit = async (event) => {
     event.preventDefault();
     try {
-      const { agent, recording } = await api("/recordings", { method: "POST", body: { taskId: id, ...(slug ? { slug } : {}) } });
-      const handle = agent?.handle ?? recording?.handle ?? `recording/${slug}`;
+      const { handle } = await api("/recordings", { method: "POST", body: { taskId: id, ...(slug ? { slug } : {}) } });
       notify(`Published ${handle}`, { tone: "good" });
       onClose();
       go("agents", ...handle.split("/"));
@@ -173,7 +172,7 @@ function RecordDialog({ id, onClose }) {
   };
   return html`<${Dialog} title="Make a mock agent" onClose=${onClose}><form onSubmit=${submit}>
     <p>The mock agent answers every message with the recorded events of this task.</p>
-    <${Field} label="Name" hint="Small letters, digits and hyphens. Without one, the gateway chooses."><input pattern="[a-z0-9][a-z0-9-]*" maxlength="40" value=${slug} onInput=${(event) => setSlug(event.target.value)} /><//>
+    <${Field} label="Name" hint="Small letters, digits and hyphens. Without one, it is made of the id of the task."><input pattern="[a-z0-9][a-z0-9-]*" maxlength="40" value=${slug} onInput=${(event) => setSlug(event.target.value)} /><//>
     <${Problem} error=${error} /><footer class="row end"><button class="primary">Publish</button></footer></form><//>`;
 }
 
