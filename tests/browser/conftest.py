@@ -10,7 +10,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 from tests.acceptance.gateway import Gateway, gateway
 from tests.browser.world import CODE, CONFIG
 
@@ -28,6 +35,7 @@ OPTIONS = [
     "--disable-sync",
 ]
 DEADLINE_MS = 15_000
+expect.set_options(timeout=DEADLINE_MS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

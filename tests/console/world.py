@@ -15,7 +15,7 @@ from trunkline.testing import FakeClock
 
 ECHO: dict[str, Any] = {"demo/echo": {"name": "Echo", "backend": {"kind": "echo"}}}
 URL = "http://127.0.0.1:8642"
-KEYS = {
+KEYS: dict[str, Any] = {
     "me": {"key": "a-long-key-of-mine"},
     "you": {"key": "a-long-key-of-yours", "grants": {"demo/echo": ["*"]}},
 }

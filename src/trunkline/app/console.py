@@ -176,9 +176,9 @@ class GatewayConsole:
 
     async def _facts(self, is_operator: bool) -> GatewayFacts:
         settings = self._settings
-        can_open = self.is_on_loopback
         routes = [route for route in self._api.routes if route.path]
-        sign_in: SignIn = "hub" if settings.hub is not None else "code" if can_open else "key"
+        has_keys = bool(settings.auth.keys) and settings.is_exposed()
+        sign_in: SignIn = "hub" if settings.hub is not None else "key" if has_keys else "code"
         return GatewayFacts(
             sign_in=sign_in,
             hub=settings.hub is not None,

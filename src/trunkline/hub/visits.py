@@ -27,7 +27,7 @@ from trunkline.model.errors import (
 )
 from trunkline.ports.clock import Clock
 from trunkline.ports.directory import Directory
-from trunkline.remote import RemoteError, Target, connect
+from trunkline.remote import Limits, RemoteError, Target, connect
 from trunkline.remote.errors import AddressRefused, InvalidTarget, PeerTimeout, PeerUnreachable
 
 _log = logging.getLogger("trunkline.visits")
@@ -35,7 +35,6 @@ _log = logging.getLogger("trunkline.visits")
 Allowed: TypeAlias = Literal["never", "public", "any"]
 OWNER: Final = "visit"
 MAX_VISITS: Final = 20
-# A person waits for the card.
 CARD_S: Final = 15.0
 _RETRY_AFTER_S: Final = 5
 _MAX_NAME: Final = 100
@@ -128,7 +127,9 @@ class Visits:
         """Raises InvalidParams or Unavailable."""
         try:
             target = Target(url=url, headers=dict(headers), public_only=is_public)
-            async with connect(target, timeout_s=CARD_S, clock=self._clock) as agent:
+            # A person waits, and can try again.
+            limits = Limits(attempts=1, card_s=CARD_S)
+            async with connect(target, limits=limits, clock=self._clock) as agent:
                 return await agent.card()
         except AddressRefused:
             raise InvalidParams.at(

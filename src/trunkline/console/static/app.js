@@ -160,7 +160,7 @@ function Frame() {
       ${VIEWS.map(
         ({ name, title }) => html`<a key=${name} href=${link(name)} aria-current=${name === current.name ? "page" : undefined}>
           <${Icon} name=${name} />${title}
-          ${name === "inbox" && waits ? html`<span class="badge ask">${waits}<span class="offscreen"> tasks</span></span>` : null}</a>`,
+          ${name === "inbox" && waits ? html`<span class="badge ask">${waits}<span class="offscreen"> ${waits === 1 ? "task" : "tasks"}</span></span>` : null}</a>`,
       )}
       <div class="menu-end">
         <a href="/api/v1/reference" target="_blank" rel="noopener"><${Icon} name="reference" />HTTP reference</a>

@@ -214,11 +214,11 @@ export class Recording {
   #knownIds = new Set();
   #turnSeq = 0;
 
-  // `messageAt(seq)` gives the message of a caller that this event accepted: the public form of an
-  // event has only its status.
-  constructor(id, messageAt) {
+  // `messagesAt(seq)` gives the messages of the caller that this event may have accepted: the public
+  // form of the event has only its status, and clients use the id of a message again.
+  constructor(id, messagesAt) {
     this.id = id;
-    this.messageAt = messageAt;
+    this.messagesAt = messagesAt;
   }
 
   // One more slice of events, towards `seq`.
@@ -262,7 +262,9 @@ export class Recording {
     if (stateName(before) === "SUBMITTED" && stateName(status.state) === "WORKING") this.#turnSeq = seq;
     if (kind.startsWith("retried.")) this.#undoTurn(seq);
     if (kind.startsWith("message.")) {
-      const message = this.messageAt(seq);
+      const messages = this.messagesAt(seq);
+      const before = this.#history.filter(({ message }) => message.messageId === messages[0]?.messageId).length;
+      const message = messages[before] ?? messages.at(-1);
       if (message) this.#remember(seq, message);
     }
     // A piece of a longer text is shown, and not kept.

@@ -1,5 +1,5 @@
 // `Value`: a value that views follow. There is one for each fact that several views share.
-import { useEffect, useState } from "./html.js";
+import { useEffect, useRef, useState } from "./html.js";
 
 export class Value {
   #current;
@@ -40,24 +40,34 @@ export function useValue(value) {
 
 // Something that is loaded: `{ data, error, isLoading, again }`. `load` gets an AbortSignal and is
 // called again when one of `inputs` changes. Data that was there stays while newer data comes.
+// `again` lets a request that is under way end first: else frequent calls would never get an answer
+// from a slow gateway.
 export function useLoaded(load, inputs) {
   const [state, setState] = useState({ data: null, error: null, isLoading: true });
   const [round, setRound] = useState(0);
+  const flags = useRef({ isBusy: false, isAsked: false }).current;
+  const again = () => {
+    if (flags.isBusy) flags.isAsked = true;
+    else setRound((n) => n + 1);
+  };
   useEffect(() => {
     const controller = new AbortController();
+    flags.isBusy = true;
+    flags.isAsked = false;
+    const end = (next) => {
+      if (controller.signal.aborted) return;
+      flags.isBusy = false;
+      setState(next);
+      if (flags.isAsked) again();
+    };
     setState((before) => ({ ...before, isLoading: true }));
     load(controller.signal).then(
-      (data) => {
-        if (!controller.signal.aborted) setState({ data, error: null, isLoading: false });
-      },
-      (error) => {
-        if (!controller.signal.aborted)
-          setState((before) => ({ data: before.data, error, isLoading: false }));
-      },
+      (data) => end({ data, error: null, isLoading: false }),
+      (error) => end((before) => ({ data: before.data, error, isLoading: false })),
     );
     return () => controller.abort();
   }, [...inputs, round]);
-  return { ...state, again: () => setRound((n) => n + 1) };
+  return { ...state, again };
 }
 
 // A small thing that this browser remembers. Storage may be full or forbidden: then it is

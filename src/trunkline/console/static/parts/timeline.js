@@ -1,6 +1,7 @@
 // `Waterfall`: when what happened to a task, as lanes over one axis of time: its states, its turns
 // with the time in the queue, and the calls that belong to it. Long times without any event are cut
 // short on the axis, so that a task that waited for three days is still legible.
+import { handleOf } from "../lib/agents.js";
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { clock, duration, exact, line, stateTone, stateWord } from "../lib/format.js";
 import { link } from "../lib/router.js";
@@ -65,8 +66,8 @@ export function Waterfall({ timeline, task, lastAt, isOver, seqHref, selectedAt 
         return [Number.isNaN(waited.from) ? null : waited, ran].filter(Boolean);
       }),
       calls.map((call) => ({
-        from: ms(call.createdAt), to: end(call.endedAt), tone: callTone(call.status), text: line(call.callee, 40), href: link("calls", call.id),
-        title: `Call of ${line(call.callee, 80)}, ${call.status}, ${span(ms(call.createdAt), end(call.endedAt))}`,
+        from: ms(call.createdAt), to: end(call.endedAt), tone: callTone(call.status), text: calleeOf(call), href: link("calls", call.id),
+        title: `Call of ${calleeOf(call)}, ${call.status}, ${span(ms(call.createdAt), end(call.endedAt))}`,
       })),
     ],
     [timeline, axis],
@@ -83,6 +84,12 @@ export function Waterfall({ timeline, task, lastAt, isOver, seqHref, selectedAt 
 }
 
 const span = (from, to) => duration(to - from) || "time unknown";
+
+// The tools that make a plan of several calls.
+const PLANS = { agent_call_batch: "batch", debate_call: "debate" };
+
+export const planOf = (name) => PLANS[String(name).replace(/^tool:/, "")];
+export const calleeOf = ({ callee }) => (planOf(callee) ? `a ${planOf(callee)}` : line(handleOf(callee), 80));
 
 export const callTone = (status) =>
   ({ completed: "good", error: "bad", timeout: "bad", input_required: "ask", pending: "run" })[status] ?? "off";

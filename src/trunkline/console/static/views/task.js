@@ -10,10 +10,10 @@ import { hear } from "../lib/live.js";
 import { useCalmly, useReread } from "../lib/reread.js";
 import { filterBy, go, link } from "../lib/router.js";
 import { useLoaded, useValue } from "../lib/state.js";
-import { Badge, Dialog, Empty, Field, Id, Loading, Problem, State, Tabs, Time, notify, notifyError } from "../parts/basics.js";
+import { Badge, Dialog, Empty, Field, Id, Loading, Problem, State, Tabs, Time, download, notify, notifyError } from "../parts/basics.js";
 import { Artifact, Message, Parts } from "../parts/content.js";
 import { JsonView } from "../parts/json.js";
-import { Waterfall, callTone } from "../parts/timeline.js";
+import { Waterfall, callTone, calleeOf } from "../parts/timeline.js";
 import { VirtualList, useNarrow } from "../parts/vlist.js";
 import { callerOf } from "./tasks.js";
 
@@ -153,7 +153,6 @@ function Head({ task, details, onChange }) {
 async function saveAs(address, name) {
   const response = await request(`/api/v1${address}`);
   if (!response.ok) throw new ApiError(response.status, (await response.json().catch(() => null))?.error?.message ?? `The gateway answered with status ${response.status}.`);
-  const { download } = await import("../parts/basics.js");
   download(name.replace(/[^\w.-]+/g, "_"), await response.blob());
 }
 
@@ -163,8 +162,7 @@ function RecordDialog({ id, onClose }) {
   const submit = async (event) => {
     event.preventDefault();
     try {
-      const { agent, recording } = await api("/recordings", { method: "POST", body: { taskId: id, ...(slug ? { slug } : {}) } });
-      const handle = agent?.handle ?? recording?.handle ?? `recording/${slug}`;
+      const { handle } = await api("/recordings", { method: "POST", body: { taskId: id, ...(slug ? { slug } : {}) } });
       notify(`Published ${handle}`, { tone: "good" });
       onClose();
       go("agents", ...handle.split("/"));
@@ -174,14 +172,14 @@ function RecordDialog({ id, onClose }) {
   };
   return html`<${Dialog} title="Make a mock agent" onClose=${onClose}><form onSubmit=${submit}>
     <p>The mock agent answers every message with the recorded events of this task.</p>
-    <${Field} label="Name" hint="Small letters, digits and hyphens. Without one, the gateway chooses."><input pattern="[a-z0-9][a-z0-9-]*" maxlength="40" value=${slug} onInput=${(event) => setSlug(event.target.value)} /><//>
+    <${Field} label="Name" hint="Small letters, digits and hyphens. Without one, it is made of the id of the task."><input pattern="[a-z0-9][a-z0-9-]*" maxlength="40" value=${slug} onInput=${(event) => setSlug(event.target.value)} /><//>
     <${Problem} error=${error} /><footer class="row end"><button class="primary">Publish</button></footer></form><//>`;
 }
 
 function Calls({ calls }) {
   if (!calls.length) return null;
   return html`<details class="task-calls"><summary>${plural(calls.length, "call")} between agents</summary><ul class="bare">${calls.slice(0, 100).map(
-    (call) => html`<li key=${call.id} class="row"><a href=${link("calls", call.id)}>${safe(handleOf(call.agent), 100)} → ${safe(call.callee, 100)}</a>
+    (call) => html`<li key=${call.id} class="row"><a href=${link("calls", call.id)}>${safe(handleOf(call.agent), 100)} → ${calleeOf(call)}</a>
       <${Badge} tone=${callTone(call.status)}>${call.status.replace("_", " ")}<//><span class="quiet">${duration(Date.parse(call.endedAt) - Date.parse(call.createdAt))}</span>
       ${call.taskId ? html`<${Id} id=${call.taskId} href=${link("tasks", call.taskId)} />` : null}</li>`,
   )}</ul></details>`;
@@ -362,7 +360,7 @@ function Replay({ id, journal, task, turns, query, isOver: isDone }) {
   const recording = useMemo(() => new Recording(id, (seq) => {
     const { turns: known, task: whole } = asked.current;
     const turn = known?.find((each) => each.firstSeq === seq);
-    return turn && whole.history?.find((each) => each.messageId === turn.messageId && each.role === "ROLE_USER");
+    return (whole.history ?? []).filter((each) => turn && each.messageId === turn.messageId && each.role === "ROLE_USER");
   }), [id, Boolean(turns)]);
   const first = journal.prunedTo + 1;
   const [seq, setSeq] = useState(Math.max(first, Number(query.seq) || first));

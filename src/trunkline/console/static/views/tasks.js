@@ -99,6 +99,8 @@ function useTaskList(query) {
   // The first rows as they are now: known ones change in place, others are counted as new.
   const look = async () => {
     if (!current.begun) return readOn();
+    if (current.isLooking) return;
+    current.isLooking = true;
     try {
       const page = await api("/tasks", { query: { ...current.filters, pageSize: 50 }, signal: current.controller.signal });
       if (!current.items.length && page.items.length) {
@@ -113,6 +115,8 @@ function useTaskList(query) {
       show({ total: page.total, error: null });
     } catch (error) {
       if (!current.controller.signal.aborted) show({ error });
+    } finally {
+      current.isLooking = false;
     }
   };
 
