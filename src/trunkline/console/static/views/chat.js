@@ -5,6 +5,7 @@ import { isOver, isWaitingForPerson, line, stateWord } from "../lib/format.js";
 import { go, link, replace } from "../lib/router.js";
 import { useLoaded, useValue } from "../lib/state.js";
 import { ensureStyle } from "../lib/style.js";
+import { showInTitle } from "../lib/waiting.js";
 import { Empty, Loading, Problem, State, Time, confirm, notifyError } from "../parts/basics.js";
 import { Composer } from "./chat/composer.js";
 import { Log } from "./chat/log.js";
@@ -63,6 +64,7 @@ function List({ handle, contextId }) {
 function Pick() {
   useEffect(() => {
     document.title = "Chat · Trunkline";
+    showInTitle();
   }, []);
   const [text, setText] = useState("");
   const { data, error, again } = useLoaded((signal) => api("/agents", { query: { q: text, pageSize: 30 }, signal }), [text]);
@@ -155,6 +157,8 @@ function useTitle(talk, agent) {
   useEffect(() => {
     const isDone = was.current && !busy;
     was.current = busy;
+    // The number of tasks that wait for a person stands before it.
     document.title = `${busy ? "… " : isDone ? "✓ " : ""}${name} · Chat · Trunkline`;
+    showInTitle();
   }, [busy, name, talk]);
 }
