@@ -401,9 +401,7 @@ def test_compare_two_agents(page: Page, served: Gateway) -> None:
 
 
 @pytest.mark.parametrize(("count", "size"), [(20_000, 1), (10, 1_000_000)], ids=["deltas", "10 MB"])
-def test_long_answers_do_not_freeze(
-    page: Page, served: Gateway, count: int, size: int, record_property: Any
-) -> None:
+def test_long_answers_do_not_freeze(page: Page, served: Gateway, count: int, size: int) -> None:
     chat_with(page, "flood")
     page.evaluate(
         """() => { window.longest = 0; new PerformanceObserver((list) => {
@@ -413,7 +411,7 @@ def test_long_answers_do_not_freeze(
     )
     say(page, f"{count} {size}")
     expect(log_of(page).locator(".task-end .state")).to_have_text("completed", timeout=60_000)
-    record_property("longest task in ms", page.evaluate("window.longest"))
+    print("longest task in ms:", page.evaluate("() => window.longest"))
     assert copied(page) == answer_text(task_of(page, served, "flood"))
     assert len(log_of(page).inner_text()) < 200_000
 

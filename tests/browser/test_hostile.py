@@ -185,8 +185,9 @@ STRANGE = """() => {
     const foreign = ["iframe", "object", "embed", "base", "math", "video", "audio", "template"];
     if (foreign.includes(name)
         || element.namespaceURI !== "http://www.w3.org/1999/xhtml") found.push(name);
-    if (["script", "img", "link", "source"].includes(name)
-        && !own(element.getAttribute("src") ?? element.getAttribute("href"))) found.push(element.outerHTML);
+    const loaded = element.getAttribute("src") ?? element.getAttribute("href");
+    if (["script", "img", "link", "source"].includes(name) && !own(loaded))
+      found.push(element.outerHTML);
     if (name === "style" || (name === "meta" && element.httpEquiv)) found.push(element.outerHTML);
     for (const { name: attribute, value } of element.attributes) {
       const isStrange = /^on/i.test(attribute)
@@ -321,7 +322,9 @@ def spoil(page: Page, path: str, change: Callable[[Any], Any]) -> None:
 KEPT = frozenset({"cardPath", "jsonrpcPath", "restPath", "nextPageToken", "handle", "versions"})
 
 
-def test_lists_cards_and_tasks(page: Page, served: Gateway) -> None:
+def test_lists_cards_and_tasks(page: Page, watch: Watch, served: Gateway) -> None:
+    # Of what the spoiled ids lead to.
+    watch.expected += ["status of 404", "status of 400"]
     page.evaluate(SEND, ["asker", {"payloads": PAYLOADS[:8]}])
     page.evaluate(SEND, ["evil", {"payloads": PAYLOADS[:8]}])
     task = page.evaluate(
