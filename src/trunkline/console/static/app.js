@@ -132,13 +132,16 @@ function Frame() {
   const waits = useValue(waiting);
   const current = VIEWS.find(({ name }) => name === path[0]) ?? VIEWS[0];
   useEffect(() => {
-    document.title = `${current.title} · Trunkline`;
-    showInTitle();
     setOpen(false);
     // The view takes the focus, but not from a field of its own whose address changed.
     const view = document.getElementById("view");
     if (!view?.contains(document.activeElement)) view?.focus({ preventScroll: true });
   }, [path.join("/")]);
+  // A view may say more in the title, such as what runs.
+  useEffect(() => {
+    document.title = `${current.title} · Trunkline`;
+    showInTitle();
+  }, [current.name]);
   const Direct = current.view && path.length < 2 ? current.view() : null;
   const places = VIEWS.map(({ name, title }) => ({ title, href: link(name) }));
   return html`<div class=${`frame ${isOpen ? "menu-open" : ""}`}>

@@ -8,9 +8,10 @@ const METHODS = {
   "1.0": { send: "SendMessage", stream: "SendStreamingMessage", get: "GetTask", cancel: "CancelTask", subscribe: "SubscribeToTask" },
   0.3: { send: "message/send", stream: "message/stream", get: "tasks/get", cancel: "tasks/cancel", subscribe: "tasks/resubscribe" },
 };
-const FIRST_PAUSE_MS = 400;
+const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 10_000;
 const POLL_MS = 1000;
+const MOST_BARREN = 3;
 
 export class A2AError extends ApiError {
   constructor(code, message, data, status) {
@@ -169,6 +170,7 @@ export class Peer {
       isOver(known.state) || (isWaitingForPerson(known.state) && !(timeOf(event) && timeOf(event) < since));
     const pauses = new Pauses(signal, onConnection);
     let isFirst = true;
+    let barren = 0;
     if (isDone()) return;
     while (true) {
       try {
@@ -183,6 +185,7 @@ export class Peer {
           let last = null;
           for await (const event of this.subscribe(taskId, { lastSeq: known.seq, signal })) {
             pauses.reset();
+            barren = 0;
             onConnection(isFirst ? "open" : "resumed");
             note(known, event);
             if (event.task || event.statusUpdate) last = event;
@@ -201,6 +204,17 @@ export class Peer {
           return;
         }
         await pauses.after(error);
+        // Browsers drop what came right before a break. If nothing comes through, the task at its
+        // end says all that its events said.
+        if (!(error instanceof ApiError)) barren += 1;
+        if (barren >= MOST_BARREN) {
+          const task = await this.getTask(taskId, { signal }).catch(() => null);
+          if (isOver(task?.status?.state) || isWaitingForPerson(task?.status?.state)) {
+            onConnection("resumed");
+            yield { seq: null, task };
+            return;
+          }
+        }
       }
       if (isOver(known.state)) return;
       if (this.canStream && !isFirst) await pauses.after(null);

@@ -13,7 +13,8 @@ const STEPS = [
 export function ago(time, now = Date.now()) {
   let value = (Date.parse(time) - now) / 1000;
   if (Number.isNaN(value)) return "";
-  if (Math.abs(value) < 2) return "now";
+  // The time of the page stands still for some seconds, so "now" may seem to be ahead of it.
+  if (value > -2 && value < 20) return "now";
   for (const [unit, size] of STEPS) {
     if (Math.abs(value) < size) return RELATIVE.format(Math.round(value), unit);
     value /= size;

@@ -5,14 +5,16 @@
 const MAX_LINE = 32 * 1024 * 1024;
 
 export async function* events(response) {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  // Read without a pipe: what stands in a pipe is lost when the connection breaks.
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
   let rest = "";
   let parser = new Parser();
   try {
     while (true) {
       const { value, done } = await reader.read();
       if (done) return;
-      const lines = (rest + value).split(/\r\n|\n|\r(?!$)/);
+      const lines = (rest + decoder.decode(value, { stream: true })).split(/\r\n|\n|\r(?!$)/);
       rest = lines.pop();
       if (rest.length > MAX_LINE) throw new Error("An event of the stream is too large to show.");
       for (const line of lines) {

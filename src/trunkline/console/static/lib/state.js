@@ -81,7 +81,7 @@ export function remembered(name, fallback) {
   } catch {
     // Not readable: fall through to what this page holds.
   }
-  return unstored.has(name) ? unstored.get(name) : fallback;
+  return unstored.get(name) ?? fallback;
 }
 
 export function remember(name, value) {

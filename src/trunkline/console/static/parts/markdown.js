@@ -1,57 +1,137 @@
 // `Markdown`: the text of an agent as elements. marked finds the structure; every element is made
 // here, of a fixed list. HTML in the text is shown as text, links are parsed, and images are links:
 // a picture that loads by itself would tell its server that the text was read.
-import { lexer } from "../vendor/marked.js";
+import { Lexer } from "../vendor/marked.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
-import { safe, safeUrl } from "../lib/format.js";
-import { CopyButton } from "./basics.js";
+import { bytes, count, safe, safeUrl } from "../lib/format.js";
+import { CopyButton, download } from "./basics.js";
 import { Icon } from "./icons.js";
 
-// A text that grows is read again at most ten times a second, and only behind its finished blocks.
+// A text that grows is read again at most ten times a second, and only its last section.
 const PAUSE_MS = 100;
-const LONGEST = 400_000;
+// What is drawn as Markdown at first; the rest is drawn as plain text when it is asked for.
+const LONGEST = 100_000;
+const MORE = 200_000;
 const DEEPEST = 24;
+// marked needs time with the square of some texts, such as many `*` in one paragraph. So a text is
+// read in sections, a paragraph with more than this is plain text, and so is what is left when the
+// time is over.
+const SECTION = 8_000;
+const LONGEST_SECTION = 30_000;
+const LONGEST_PARAGRAPH = 12_000;
+const MOST_MARKS = 1_500;
+const BUDGET_MS = 150;
+const MOST_COLUMNS = 40;
+const MOST_ROWS = 400;
 
 export function Markdown({ text, isGrowing = false }) {
   const shown = useSlowly(text, isGrowing ? PAUSE_MS : 0);
-  const cache = useRef({ text: "", end: 0, tokens: [] });
-  const tokens = useMemo(() => blocks(lines(shown.slice(0, LONGEST)), cache.current), [shown]);
+  const [more, setMore] = useState(0);
+  const cache = useRef(null);
+  const tokens = useMemo(() => {
+    // At its end a text is read as a whole once more, because references may stand at its end.
+    if (!isGrowing) cache.current = null;
+    cache.current = sections(lines(shown.slice(0, LONGEST)), cache.current);
+    return cache.current.flatMap((section) => section.tokens);
+  }, [shown, isGrowing]);
+  const end = LONGEST + more;
   return html`<div class="markdown" dir="auto">
     ${tokens.map((token, index) => html`<${Block} key=${index} token=${token} />`)}
+    ${more ? html`<p class="said">${plain(shown.slice(LONGEST, end))}</p>` : null}
     ${shown.length > LONGEST
-      ? html`<p class="quiet">The text goes on for ${shown.length - LONGEST} more characters. <${CopyButton} text=${text} label="Copy all" /></p>`
+      ? html`<p class="quiet row">${shown.length > end ? html`The text goes on for ${count(shown.length - end)} more characters.
+          <button type="button" class="small" onClick=${() => setMore(more + MORE)}>Show more</button>` : null}
+          <${CopyButton} text=${text} label="Copy all" />
+          <button type="button" class="small" onClick=${() => download("answer.md", text, "text/markdown")}>Save all (${bytes(text.length)})</button></p>`
       : null}
   </div>`;
 }
 
-// marked counts a line break as one character, so the places of blocks are counted in such a text.
+// Line breaks as marked wants them.
 const lines = (text) => text.replace(/\r\n?/g, "\n");
 
-// A finished block is not read again and keeps its token, so its elements are not drawn again.
+// A finished block keeps its token, so its elements are not drawn again.
 function Block({ token }) {
   return useMemo(() => block(token, 0), [token]);
 }
 
-// The tokens of a text. Blocks before `end` are kept from the last time, if the text only grew.
-function blocks(text, cache) {
-  if (!text.startsWith(cache.text.slice(0, cache.end))) {
-    cache.end = 0;
-    cache.tokens = [];
+// The text in sections of about SECTION characters, which end at an empty line outside of code. The
+// sections of a text that grows stay the same but for the last one.
+export function cut(text) {
+  const found = [];
+  let begin = 0;
+  let at = 0;
+  let fence = "";
+  while (at < text.length) {
+    let next = text.indexOf("\n", at);
+    next = next < 0 ? text.length : next + 1;
+    if (next - at > LONGEST_SECTION) next = at + LONGEST_SECTION;
+    const mark = /^ {0,3}(`{3,}|~{3,})/.exec(text.slice(at, at + 80))?.[1];
+    if (mark && !fence) fence = mark;
+    else if (mark && mark[0] === fence[0] && mark.length >= fence.length) fence = "";
+    const isEmpty = text.slice(at, next).trim() === "";
+    at = next;
+    const size = at - begin;
+    if ((size >= SECTION && isEmpty && !fence) || (size >= LONGEST_SECTION && !fence)) {
+      found.push(text.slice(begin, at));
+      begin = at;
+    }
   }
-  let found;
+  if (begin < text.length) found.push(text.slice(begin));
+  return found;
+}
+
+function sections(text, before) {
+  const end = performance.now() + BUDGET_MS;
+  const links = Object.create(null);
+  const read = cut(text).map((raw, i) => {
+    const known = before?.[i];
+    return known?.raw === raw ? known : { raw, ...blocksOf(raw, links, end), known };
+  });
+  for (const section of read) {
+    if (!section.queue) continue;
+    for (const { src, tokens } of section.queue) readInline(section.lexer, src, tokens, end);
+    // Blocks of a growing section that are as they were keep their tokens.
+    const { known } = section;
+    section.tokens = section.tokens.map((token, i) => (known?.tokens[i]?.raw === token.raw ? known.tokens[i] : token));
+    section.queue = section.lexer = section.known = null;
+  }
+  return read;
+}
+
+function blocksOf(raw, links, end) {
+  if (performance.now() > end) return { tokens: [{ type: "plain", raw }] };
+  const lexer = new Lexer();
+  lexer.tokens.links = links;
   try {
-    found = lexer(text.slice(cache.end));
+    lexer.blockTokens(raw, lexer.tokens);
+    return { tokens: [...lexer.tokens], queue: lexer.inlineQueue, lexer };
   } catch {
-    found = [{ type: "text", raw: text.slice(cache.end), text: text.slice(cache.end) }];
+    // Too deep: thousands of `>`.
+    return { tokens: [{ type: "plain", raw }] };
   }
-  const tokens = [...cache.tokens, ...found];
-  // The last two blocks may change with what follows; references (`[a]: url`) may come later, but
-  // then the text is finished and read as a whole.
-  const done = found.slice(0, -2);
-  cache.text = text;
-  cache.end += done.reduce((sum, token) => sum + token.raw.length, 0);
-  cache.tokens = [...cache.tokens, ...done];
-  return tokens;
+}
+
+function readInline(lexer, src, tokens, end) {
+  if (src.length <= LONGEST_PARAGRAPH && performance.now() <= end && marks(src) <= MOST_MARKS) {
+    try {
+      lexer.inlineTokens(src, tokens);
+      return;
+    } catch {
+      tokens.length = 0;
+    }
+  }
+  tokens.push({ type: "text", raw: src, text: src });
+}
+
+function marks(text) {
+  let found = 0;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    // * _ ~ [ ` < !
+    if (code === 42 || code === 95 || code === 126 || code === 91 || code === 96 || code === 60 || code === 33) found += 1;
+  }
+  return found;
 }
 
 function useSlowly(text, pauseMs) {
@@ -106,11 +186,13 @@ function block(token, depth) {
     }
     case "table":
       return html`<div class="table-box" tabindex="0"><table>
-        <thead><tr>${token.header.map((cell, i) => html`<th class=${aligned(token, i)}>${inline(cell.tokens, depth + 1)}</th>`)}</tr></thead>
-        <tbody>${token.rows.map((row) => html`<tr>${row.map((cell, i) => html`<td class=${aligned(token, i)}>${inline(cell.tokens, depth + 1)}</td>`)}</tr>`)}</tbody>
-      </table></div>`;
+        <thead><tr>${token.header.slice(0, MOST_COLUMNS).map((cell, i) => html`<th class=${aligned(token, i)}>${inline(cell.tokens, depth + 1)}</th>`)}</tr></thead>
+        <tbody>${token.rows.slice(0, MOST_ROWS).map((row) => html`<tr>${row.slice(0, MOST_COLUMNS).map((cell, i) => html`<td class=${aligned(token, i)}>${inline(cell.tokens, depth + 1)}</td>`)}</tr>`)}</tbody>
+      </table>${token.rows.length > MOST_ROWS || token.header.length > MOST_COLUMNS ? html`<p class="quiet">The table has ${count(token.rows.length)} rows and ${count(token.header.length)} columns; copy the text to see all.</p>` : null}</div>`;
     case "hr":
       return html`<hr />`;
+    case "plain":
+      return html`<p class="said">${plain(token.raw)}</p>`;
     default:
       // HTML among them.
       return html`<p>${plain(token.raw)}</p>`;

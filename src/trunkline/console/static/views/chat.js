@@ -5,6 +5,7 @@ import { isOver, isWaitingForPerson, line, stateWord } from "../lib/format.js";
 import { go, link, replace } from "../lib/router.js";
 import { useLoaded, useValue } from "../lib/state.js";
 import { ensureStyle } from "../lib/style.js";
+import { showInTitle } from "../lib/waiting.js";
 import { Empty, Loading, Problem, State, Time, confirm, notifyError } from "../parts/basics.js";
 import { Composer } from "./chat/composer.js";
 import { Log } from "./chat/log.js";
@@ -46,7 +47,7 @@ function List({ handle, contextId }) {
     return [...found.values()].filter((each) => !wanted || `${each.title} ${each.handle} ${each.agentName}`.toLowerCase().includes(wanted)).slice(0, 200);
   }, [data, store.listVersion.get(), text]);
   return html`<aside class="talks" aria-label="Conversations">
-    <div class="row"><h1>Chat</h1><a class="button small" href=${link("chat")}>New</a><a class="button small" href=${link("chat", "compare")}>Compare</a></div>
+    <div class="row"><${handle ? "h2" : "h1"}>Chat<//><a class="button small" href=${link("chat")}>New</a><a class="button small" href=${link("chat", "compare")}>Compare</a></div>
     <input type="search" data-filter aria-label="Filter conversations" placeholder="Filter  /" value=${text} onInput=${(event) => setText(event.target.value)} />
     ${rows.length ? null : html`<p class="quiet">${text ? "No conversation fits." : "Nothing yet. Pick an agent and write to it."}</p>`}
     <ul>${rows.map((each) => {
@@ -61,6 +62,10 @@ function List({ handle, contextId }) {
 }
 
 function Pick() {
+  useEffect(() => {
+    document.title = "Chat · Trunkline";
+    showInTitle();
+  }, []);
   const [text, setText] = useState("");
   const { data, error, again } = useLoaded((signal) => api("/agents", { query: { q: text, pageSize: 30 }, signal }), [text]);
   return html`<section class="pick view" aria-label="Pick an agent"><h2>Write to an agent</h2>
@@ -113,7 +118,7 @@ function Talk({ agent, handle, contextId }) {
   };
   return html`<section class="talk" aria-label=${`Conversation with ${line(agent.name, 60)}`}>
     <header class="talk-head"><a class="button small back" href=${link("chat")}>‹ All</a>
-      <h2><a href=${link("agents", owner, slug)} dir="auto">${line(agent.name, 80)}</a></h2>
+      <h1><a href=${link("agents", owner, slug)} dir="auto">${line(agent.name, 80)}</a></h1>
       <${Way} talk=${talk} agent=${agent} />
       <a class="button small" href=${link("chat", "compare", { a: handle })}>Compare</a>
       <a class="button small" href=${link("chat", owner, slug)} onClick=${() => setRound(round + 1)}>New</a></header>
@@ -152,6 +157,8 @@ function useTitle(talk, agent) {
   useEffect(() => {
     const isDone = was.current && !busy;
     was.current = busy;
+    // The number of tasks that wait for a person stands before it.
     document.title = `${busy ? "… " : isDone ? "✓ " : ""}${name} · Chat · Trunkline`;
+    showInTitle();
   }, [busy, name, talk]);
 }

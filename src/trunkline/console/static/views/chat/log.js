@@ -119,7 +119,7 @@ function Bubble({ entry, talk, isUser, isGrowing, onEdit }) {
   const who = isUser ? "You" : line(talk.agentName || talk.handle, 60);
   const title = entry.kind === "artifact" && entry.name && entry.name !== "answer" ? line(entry.name, 120) : "";
   return html`<article class=${`bubble ${isUser ? "mine" : "theirs"} ${entry.outcome ? "outcome" : ""}`} aria-label=${`${who}${title ? `: ${title}` : ""}`}>
-    ${title ? html`<h3 class="artifact-name" dir="auto">${title}</h3>` : null}
+    ${title ? html`<h2 class="artifact-name" dir="auto">${title}</h2>` : null}
     ${entry.description ? html`<p class="quiet" dir="auto">${safe(entry.description, 1000)}</p>` : null}
     <${Parts} parts=${entry.parts} isUser=${isUser} isGrowing=${isGrowing} name=${entry.name} version=${entry.version} />
     <${Actions} entry=${entry} talk=${talk} isUser=${isUser} onEdit=${onEdit} />
@@ -145,7 +145,7 @@ function Actions({ entry, talk, isUser, onEdit }) {
     ${entry.at ? html`<${Time} at=${entry.at} />` : null}
     ${text ? html`<${CopyButton} text=${text} />` : null}
     ${isUser ? html`<button type="button" class="small" onClick=${() => onEdit.resend(entry)}>Send again</button>
-      <button type="button" class="small" onClick=${() => onEdit.branch(entry)}>Edit in a new conversation</button>` : null}
+      ${onEdit.branch ? html`<button type="button" class="small" onClick=${() => onEdit.branch(entry)}>Edit in a new conversation</button>` : null}` : null}
     ${entry.taskId ? html`<a class="button small" href=${link("tasks", entry.taskId)}>Task</a>
       <a class="button small" href=${link("inspector", { taskId: entry.taskId })}>Wire</a>` : null}
     <button type="button" class="small" aria-expanded=${String(isOpen)} onClick=${() => setOpen(!isOpen)}>Details</button>
@@ -199,7 +199,7 @@ function Question({ entry, talk, agent, isOpen }) {
   const shown = expected ? entry.parts.filter((part) => part.data === undefined) : entry.parts;
   const modes = agent?.card?.defaultInputModes ?? [];
   return html`<article class=${`bubble theirs question ${isOpen ? "open" : ""}`} aria-label=${isSignIn ? "Sign-in needed" : "Question"}>
-    <h3>${isSignIn ? "Sign-in or approval needed" : "Question"}${isOpen ? "" : " (answered)"}</h3>
+    <h2>${isSignIn ? "Sign-in or approval needed" : "Question"}${isOpen ? "" : " (answered)"}</h2>
     <${Parts} parts=${shown} />
     ${isOpen && expected?.options ? html`<${Options} options=${expected.options} onAnswer=${answer} isDisabled=${talk.isBusy} />` : null}
     ${isOpen && expected?.schema ? html`<${SchemaForm} schema=${expected.schema} onAnswer=${answer} isDisabled=${talk.isBusy} acceptsData=${!modes.length || modes.some((mode) => /json|\*\/\*/.test(mode))} />` : null}

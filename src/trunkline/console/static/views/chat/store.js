@@ -38,15 +38,22 @@ export class Conversation {
     this.problem = null;
     this.earlier = 0;
     this.files = [];
+    // Of the last answer: when it began and ended, and how much it was.
+    this.measured = { begin: 0, first: 0, last: 0, chars: 0, bytes: 0, events: 0 };
     this.way = remembered(`way.${handle}`, { version: "", binding: "" });
     for (const message of local) this.transcript.addMessage(message, { at: message.at });
   }
 
   get draft() {
+    if (this.isBeside) return this.besideDraft ?? "";
     return remembered(`draft.${this.contextId ? this.key : this.handle}`, "");
   }
 
   set draft(text) {
+    if (this.isBeside) {
+      this.besideDraft = text;
+      return;
+    }
     remember(`draft.${this.contextId ? this.key : this.handle}`, text || undefined);
   }
 
@@ -115,8 +122,13 @@ export class Conversation {
 
   async #load() {
     this.problem = null;
-    if (this.outbox && !this.run) this.#start((options) => this.#converse(this.outbox.params, this.outbox.key, options));
-    if (!this.contextId) return;
+    if (this.contextId) await this.#loadTasks();
+    // A message that was on its way when the page closed: its key keeps it from running twice.
+    const { outbox } = this;
+    if (outbox && !this.run) this.#start((options) => this.#converse(outbox.params, outbox.key, options));
+  }
+
+  async #loadTasks() {
     const ids = new Set(this.taskIds);
     try {
       const page = await api("/tasks", { query: { contextId: this.contextId, agent: this.handle, pageSize: 100 } });
@@ -159,7 +171,20 @@ export class Conversation {
     } else this.#start(replay);
   }
 
+  #measure(event) {
+    const { measured } = this;
+    if (!this.isBeside || !measured.begin || event.closing !== undefined) return;
+    measured.events += 1;
+    measured.bytes += JSON.stringify(event).length;
+    const parts = event.artifactUpdate?.artifact?.parts ?? event.message?.parts;
+    if (!parts) return;
+    measured.last = performance.now();
+    measured.first ||= measured.last;
+    measured.chars += textOf(parts).length;
+  }
+
   take(event) {
+    this.#measure(event);
     const task = this.transcript.take(event);
     if (task) {
       if (!this.taskIds.includes(task.id)) {
@@ -210,17 +235,22 @@ export class Conversation {
   async #converse(params, key, options) {
     const { message } = params;
     const entry = this.transcript.addMessage(message);
-    this.sent = { at: Date.now(), bytes: JSON.stringify(params).length };
+    this.sent = { bytes: JSON.stringify(params).length };
+    this.measured = { begin: performance.now(), first: 0, last: 0, chars: 0, bytes: 0, events: 0 };
     let isFirst = true;
     const peer = await this.peer(options);
     for await (const event of peer.converse(params, { ...options, key })) {
       if (isFirst && event.closing === undefined) {
         isFirst = false;
         this.phase = "running";
+        this.outbox = null;
         if (event.message) this.local.push({ ...message, at: entry.at });
         const body = event.task ?? event.statusUpdate ?? event.artifactUpdate;
         entry.taskId ||= body?.taskId ?? body?.id ?? "";
         entry.version += 1;
+        this.take(event);
+        this.keep();
+        continue;
       }
       this.take(event);
     }
@@ -262,6 +292,7 @@ export class Conversation {
         this.connection = "";
         this.updatedAt = new Date().toISOString();
         this.sent = null;
+        if (this.measured.begin && !this.waiting) this.measured.last = performance.now();
         this.keep();
         this.changed();
         const waiting = this.waiting;
@@ -276,6 +307,11 @@ export class Conversation {
     const peer = await this.peer();
     const snapshot = await peer.getTask(taskId);
     const task = this.transcript.task(taskId);
+    if (isOver(snapshot.status?.state)) {
+      // Ended, or something was added to it after its end.
+      this.take({ seq: null, task: snapshot });
+      return;
+    }
     if (snapshot.status?.state === task.state && snapshot.status?.timestamp === task.statusAt) return;
     this.transcript.expect(task, snapshot.history ?? []);
     const since = snapshot.status?.timestamp ?? "";
@@ -293,7 +329,7 @@ export class Conversation {
       task.stop = isCanceled ? { word: "canceled" } : { word: "refused", reason: `The task is ${after?.status?.state ?? "unchanged"}.` };
       if (after) this.take({ seq: null, statusUpdate: { taskId, contextId: this.contextId, status: after.status } });
     } catch (error) {
-      const isUnsupported = [-32601].includes(error.code) || /not support|unsupported/i.test(error.message);
+      const isUnsupported = error.code === -32601 || error.reason === "UNSUPPORTED_OPERATION";
       task.stop = isUnsupported ? { word: "unsupported" } : { word: "refused", reason: error.message };
     }
     this.changed();
@@ -360,15 +396,23 @@ export function conversation(handle, contextId) {
 
 // The conversation with an agent that has no id yet; there is one at a time for each agent.
 export function newConversation(handle) {
-  for (const each of open.values()) if (each.handle === handle && !each.contextId && !each.isFork && !each.transcript.entries.length) return each;
+  for (const each of open.values()) if (each.handle === handle && !each.contextId && !each.isBeside && !each.transcript.entries.length) return each;
   const made = new Conversation({ handle });
+  open.set(made.key, made);
+  return made;
+}
+
+// A conversation for a comparison: always a new one.
+export function besideConversation(handle) {
+  const made = new Conversation({ handle });
+  made.isBeside = true;
   open.set(made.key, made);
   return made;
 }
 
 // Conversations that had a message on the way when the page was closed.
 export function unsentOf(handle) {
-  for (const each of open.values()) if (each.handle === handle && !each.contextId && each.transcript.entries.length) return each;
+  for (const each of open.values()) if (each.handle === handle && !each.contextId && !each.isBeside && each.transcript.entries.length) return each;
   const kept = remembered("chats", []).find((each) => each.handle === handle && !each.contextId && (each.outbox || each.local?.length));
   if (!kept) return null;
   const made = new Conversation(kept);
@@ -416,7 +460,7 @@ async function readAgent(handle) {
 hear("task", (news) => {
   for (const each of open.values()) {
     const task = each.transcript.tasks.get(news.id);
-    if (task && !each.run && news.lastSeq > task.lastSeq) each.refresh(news.id).catch(() => {});
+    if (task && !each.run && (news.lastSeq > task.lastSeq || news.state !== task.state)) each.refresh(news.id).catch(() => {});
   }
 });
 

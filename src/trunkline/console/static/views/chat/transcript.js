@@ -29,6 +29,8 @@ export class Transcript {
       task.events += 1;
     }
     if (event.seq !== null) task.lastSeq = Math.max(task.lastSeq, event.seq);
+    // It is not known which events are in such a task, so none is taken behind it.
+    else if (event.task) task.lastSeq = 0;
     if (event.task) this.#takeTask(task, body);
     else if (event.statusUpdate) this.#takeStatus(task, body.status ?? {}, body.metadata);
     else this.#takeArtifact(task, body);
@@ -87,14 +89,27 @@ export class Transcript {
     return entry;
   }
 
+  // The state of a task without its events. A message of the agent that a person answered was a
+  // question; where the artifacts stand among the messages is not known.
   #takeTask(task, snapshot) {
-    for (const message of snapshot.history ?? []) {
+    const history = snapshot.history ?? [];
+    const last = snapshot.status?.message?.messageId;
+    const notes = [];
+    history.forEach((message, i) => {
       if (message.role === "ROLE_USER") this.addMessage({ ...message, taskId: task.id });
-      else if (!this.#isNote(task, message)) this.#note(task, message);
-    }
+      else if (message.messageId === last || this.#isNote(task, message) || this.#places.has(`q ${message.messageId}`)) return;
+      else if (history[i + 1]?.role === "ROLE_USER") this.#ask(task, message, "");
+      else notes.push(message);
+    });
     for (const artifact of snapshot.artifacts ?? []) this.#takeArtifact(task, { artifact });
+    for (const message of notes) if (!this.#isNote(task, message)) this.#note(task, message);
     task.metadata = snapshot.metadata ?? task.metadata;
     this.#takeStatus(task, snapshot.status ?? {});
+  }
+
+  #ask(task, message, state) {
+    const name = `q ${message.messageId}`;
+    if (!this.#places.has(name)) this.#add(name, { kind: "question", parts: message.parts ?? [], message, taskId: task.id, state, raw: message });
   }
 
   // Whether the message says what the artifacts of the answer say already.
@@ -127,8 +142,7 @@ export class Transcript {
     const { message } = status;
     task.question = isWaitingForPerson(task.state) ? (message ?? { parts: [] }) : null;
     if (message && isWaitingForPerson(task.state)) {
-      const known = this.#places.get(`q ${message.messageId}`);
-      if (!known) this.#add(`q ${message.messageId}`, { kind: "question", parts: message.parts ?? [], message, taskId: task.id, state: task.state, raw: message });
+      this.#ask(task, message, task.state);
     } else if (message && isOver(task.state)) {
       if (!this.#isNote(task, message)) {
         this.#add(`n ${message.messageId}`, { kind: "message", role: "ROLE_AGENT", messageId: message.messageId, parts: message.parts ?? [], taskId: task.id, outcome: task.state, metadata: message.metadata, raw: message });
