@@ -327,7 +327,7 @@ function Visit() {
             <${Problem} error=${state.error} />
             <button class="primary" disabled=${state.isBusy}>${state.isBusy ? "Reading the card…" : "Open"}</button></form>`}
     ${agent && judged
-      ? html`<section class="stack" aria-label="Preview"><div class="view-head"><h2 dir="auto">${line(agent.name, 120)}</h2><${Verdict} findings=${judged.findings} />
+      ? html`<section class="preview" aria-label="Preview"><div class="view-head"><h2 dir="auto">${line(agent.name, 120)}</h2><${Verdict} findings=${judged.findings} />
             <a class="button primary" href=${link("chat", agent.owner, agent.slug)}>Chat</a><a class="button" href=${link("agents", agent.owner, agent.slug)}>Card</a></div>
           <${Card} agent=${agent} judged=${judged} /></section>`
       : null}

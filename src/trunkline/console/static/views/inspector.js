@@ -10,7 +10,7 @@ import { announce, Badge, Dialog, download, Empty, Field, Loading, notify, notif
 import { VirtualList } from "../parts/vlist.js";
 import { FaultBanner, FaultForm, Recordings, useFaultsOf, useWireSettings } from "./inspector/control.js";
 import { Detail } from "./inspector/detail.js";
-import { allFindings, check } from "./inspector/exchange.js";
+import { isJudged } from "./inspector/exchange.js";
 import { HELP, only, parse, toggled } from "./inspector/filter.js";
 import { Verdict } from "./inspector/findings.js";
 import { FileLog, pin, pins, View, wireLog } from "./inspector/log.js";
@@ -21,6 +21,9 @@ import { Waterfall } from "./inspector/waterfall.js";
 await ensureStyle("inspector");
 
 const ROW_HEIGHT = 34;
+// On a narrow screen a row has two lines.
+const NARROW = matchMedia("(max-width: 44rem)");
+const NARROW_ROW_HEIGHT = 52;
 // A check reads the whole exchange, so only rows in sight are checked, and only of this size.
 const MOST_CHECKED_BYTES = 256 * 1024;
 const CHECK_AFTER_MS = 300;
@@ -166,7 +169,7 @@ function FilterField({ q, problem, isSearching }) {
       ([term, title]) => html`<button key=${term} type="button" class="small" aria-pressed=${String(terms.includes(term))} onClick=${() => filterBy({ q: toggled(q, term) })}>${title}</button>`,
     )}${searching ? html`<span class="hint" role="status">searching bodies…</span>` : null}</div>
     ${fault ? html`<p id="filter-problem" class="error" role="alert">${safe(fault, 200)}</p>` : null}
-    ${isHelp ? html`<dl class="facts card filter-help">${HELP.map(([term, meaning]) => html`<dt><code>${term}</code></dt><dd>${meaning}</dd>`)}</dl>` : null}
+    ${isHelp ? html`<div class="card filter-help"><dl class="facts">${HELP.map(([term, meaning]) => html`<dt><code>${term}</code></dt><dd>${meaning}</dd>`)}</dl></div>` : null}
   </div>`;
 }
 
@@ -180,13 +183,15 @@ const BINDINGS = { jsonrpc: "RPC", rest: "HTTP", websocket: "WS", http: "HTTP" }
 function Table({ log, rows, query }) {
   const pinned = useValue(pins);
   const verdicts = useVerdicts(log, rows);
+  const isNarrow = useNarrow();
   const row = (item) => {
     const isPinned = pinned.has(item.id);
     const problem = item.error || item.fault;
     return html`<span role="gridcell" class="mono" title=${exact(item.at)}>${clock(item.at)}</span>
       <span role="gridcell"><${Side} side=${item.side} /></span>
       <span role="gridcell">${line(item.agent, 80)}</span>
-      <span role="gridcell"><a href=${log.href(item.id, query)} title=${problem ? safe(problem, 300) : undefined}>${nameOf(item)}</a>${item.fault ? html` <${Badge} tone="ask">fault<//>` : null}</span>
+      <span role="gridcell"><a href=${log.href(item.id, query)} title=${problem ? safe(problem, 300) : undefined}>${nameOf(item)}</a>${item.fault ? html` <${Badge} tone="ask">fault<//>` : null}
+        ${isNarrow ? html`<span class="under"><${Side} side=${item.side} /> ${line(item.agent, 60)} ${clock(item.at).slice(0, 8)}</span>` : null}</span>
       <span role="gridcell" class="wide-only quiet">${BINDINGS[item.binding] ?? ""} ${safe(item.version, 10)}</span>
       <span role="gridcell" class="wide-only mono" title=${safe(item.taskId, 300)}>${item.taskId ? html`<a href=${log.back({ q: `task:${item.taskId}` })}>…${safe(item.taskId.slice(-8), 20)}</a>` : ""}</span>
       <span role="gridcell"><${Status} row=${item} /></span>
@@ -196,12 +201,23 @@ function Table({ log, rows, query }) {
       <span role="gridcell" class="wide-only">${verdicts.get(item.id) ? html`<${Verdict} findings=${verdicts.get(item.id)} />` : ""}</span>
       <span role="gridcell"><button type="button" class="plain small pin" aria-label=${isPinned ? "Unpin" : "Pin"} aria-pressed=${String(isPinned)} onClick=${() => pin(item.id, !isPinned)}>${isPinned ? "★" : "☆"}</button></span>`;
   };
-  return html`<${VirtualList} label="Exchanges" className="exchanges" rows=${rows} rowHeight=${ROW_HEIGHT} row=${row} rowKey=${(item) => item.id}
+  return html`<${VirtualList} label="Exchanges" className="exchanges" key=${String(isNarrow)} rows=${rows} rowHeight=${isNarrow ? NARROW_ROW_HEIGHT : ROW_HEIGHT} row=${row} rowKey=${(item) => item.id}
     columns=${COLUMNS} sticksToEnd=${log.isLive} onSelect=${(item) => { location.hash = log.href(item.id, query); }} onNear=${verdicts.near} />`;
+}
+
+function useNarrow() {
+  const [isNarrow, setNarrow] = useState(NARROW.matches);
+  useEffect(() => {
+    const change = () => setNarrow(NARROW.matches);
+    NARROW.addEventListener("change", change);
+    return () => NARROW.removeEventListener("change", change);
+  }, []);
+  return isNarrow;
 }
 
 // The verdict of the rows in sight, one after the other, when the reader stays with them.
 const verdictsKnown = new Map();
+const MOST_VERDICTS = 5000;
 
 function useVerdicts(log, rows) {
   const [, redraw] = useState(0);
@@ -216,16 +232,15 @@ function useVerdicts(log, rows) {
     const [first, last] = near.current;
     for (let i = first; i < last && !signal.aborted; i++) {
       const row = current.current.at(i);
-      if (!row || row.ms === null || verdictsKnown.has(row.id) || row.side !== "server" || !row.operation || row.operation === "GetAgentCard") continue;
+      if (!row || row.ms === null || verdictsKnown.has(row.id) || !isJudged(row)) continue;
       if (row.requestBytes + row.responseBytes > MOST_CHECKED_BYTES) continue;
       try {
         const record = await log.record(row.id, { signal });
-        const findings = record.findings?.length ? record.findings : allFindings(await check(record, { signal }));
-        verdictsKnown.set(row.id, findings);
+        if (verdictsKnown.size > MOST_VERDICTS) verdictsKnown.clear();
+        verdictsKnown.set(row.id, record.findings);
         redraw((n) => n + 1);
-      } catch (error) {
-        // A gateway without checks is not asked again and again.
-        if (error.status === 404 && error.reason === "ROUTE_NOT_FOUND") return;
+      } catch {
+        // The record made room for others meanwhile, or the list was left.
       }
     }
   };

@@ -5,10 +5,10 @@ import { bytes, clock, duration, exact, fileName, line, plural, safe } from "../
 import { filterBy, link } from "../../lib/router.js";
 import { asCurl, asPython } from "../../lib/snippets.js";
 import { useValue } from "../../lib/state.js";
-import { Badge, CopyButton, Id, Loading, notify, notifyError, Problem, Tabs, announce, download } from "../../parts/basics.js";
+import { Badge, CopyButton, Id, Loading, notify, notifyError, Problem, Tabs, download } from "../../parts/basics.js";
 import { VirtualList } from "../../parts/vlist.js";
 import { Wires } from "./wires.js";
-import { allFindings, check, cliOf, composed, isStream, json, payload, search, spoken } from "./exchange.js";
+import { allFindings, check, cliOf, composed, isStream, json, payload, search, sorted, spoken } from "./exchange.js";
 import { Findings } from "./findings.js";
 import { pin, pins } from "./log.js";
 import { Body, Command, Headers, nameOf, Side, Spoken, Status } from "./parts.js";
@@ -54,30 +54,23 @@ export function useRecord(log, id) {
   return { ...state, again: read, changes };
 }
 
-export function useFindings(record, isLive) {
-  const [state, setState] = useState({ found: null, error: null });
-  const key = record ? `${record.id} ${record.ms} ${record.frames.length}` : "";
-  const [isAsked, setAsked] = useState(isLive);
-  useEffect(() => {
-    if (!record) return undefined;
-    if (!isLive && record.findings) {
-      setState({ found: { request: [], response: [], order: record.findings, isChecked: true }, error: null });
-      return undefined;
-    }
-    if (!isAsked) return undefined;
-    const controller = new AbortController();
-    check(record, { signal: controller.signal }).then(
-      (found) => setState({ found, error: null }),
-      (error) => controller.signal.aborted || setState({ found: null, error }),
+// The gateway judges what it records, as often as it is read; a file may have no findings.
+export function useFindings(record) {
+  const [state, setState] = useState({ found: null, error: null, isAsked: false });
+  const own = useMemo(() => (record?.findings ? sorted(record) : null), [record]);
+  const ask = () => {
+    setState({ found: null, error: null, isAsked: true });
+    check(record).then(
+      (found) => setState({ found, error: null, isAsked: true }),
+      (error) => setState({ found: null, error, isAsked: true }),
     );
-    return () => controller.abort();
-  }, [key, isAsked]);
-  return { ...state, ask: () => setAsked(true), isAsked };
+  };
+  return { ...state, found: own ?? state.found, ask };
 }
 
 export function Detail({ log, id, query, around }) {
   const { record, error, again } = useRecord(log, id);
-  const findings = useFindings(record, log.isLive);
+  const findings = useFindings(record);
   const isPinned = useValue(pins).has(id);
   if (!record) {
     return html`<div class="view"><p><a href=${log.back(query)}>← All exchanges</a></p>
@@ -164,9 +157,9 @@ export function Keep({ taskId }) {
     setBusy(false);
   };
   const asAgent = busy(async () => {
-    const { agent } = await api("/recordings", { method: "POST", body: { taskId } });
-    setMade(agent);
-    notify(`Published as ${agent.handle}`, { tone: "good" });
+    const recording = await api("/recordings", { method: "POST", body: { taskId } });
+    setMade(recording);
+    notify(`Published as ${recording.handle}`, { tone: "good" });
   });
   const asTest = busy(async () => {
     const response = await request(`/api/v1/tasks/${encodeURIComponent(taskId)}/test`);
@@ -272,9 +265,6 @@ export function summaryOf(frame) {
 function Checks({ record, findings }) {
   const [frame, setFrame] = useState(null);
   const { found, error, ask, isAsked } = findings;
-  useEffect(() => {
-    if (found) announce(`${allFindings(found).length} findings`);
-  }, [found]);
   if (error) return html`<${Problem} error=${error} again=${ask} />`;
   if (!found) {
     return isAsked
@@ -282,9 +272,7 @@ function Checks({ record, findings }) {
       : html`<p>The file has no findings. This gateway can check its messages; that sends them to it.</p><button type="button" onClick=${ask}>Check with this gateway</button>`;
   }
   if (!found.isChecked) {
-    return html`<p class="quiet">${record.truncated
-      ? "This exchange was not kept whole, so it is not checked."
-      : "This is no request of A2A whose messages have rules here."}</p>`;
+    return html`<p class="quiet">This is no request of A2A whose messages have rules here.</p>`;
   }
   const pointed = (pointer) => {
     const number = /^\/?(\d+)/.exec(pointer)?.[1];
@@ -295,7 +283,7 @@ function Checks({ record, findings }) {
     ${isStream(record)
       ? html`<section class="card"><h2>Events and their order ${record.ms === null ? html`<${Badge} tone="accent">checked as they come<//>` : null}</h2>
           <${Findings} findings=${found.order} onPoint=${pointed} none=${record.frames.length ? "Each event and their order follow the rules." : "No event has come."} />
-          ${record.framesLeftOut ? html`<p class="quiet">The order is not checked, because events were left out.</p>` : null}
+          ${record.framesLeftOut ? html`<p class="quiet">Only the events before the gap are checked.</p>` : null}
           <${Frames} record=${record} chosen=${frame} onChoose=${setFrame} /></section>`
       : html`<section class="card"><h2>Response</h2><${Findings} findings=${found.response} /></section>`}
   </div>`;

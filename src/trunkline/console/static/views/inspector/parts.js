@@ -5,6 +5,9 @@ import { Badge, CopyButton, Tabs } from "../../parts/basics.js";
 import { JsonTree } from "../../parts/json.js";
 import { bodyText, json, spoken } from "./exchange.js";
 
+// JSON of this size is open as a whole.
+const SMALL = 4000;
+
 export function Status({ row }) {
   if (row.status === null) return html`<span class="quiet">${row.ms === null ? "open" : row.error ? "broken" : "–"}</span>`;
   const isBad = row.status >= 400 || row.error;
@@ -50,7 +53,7 @@ export function Body({ body, value, find = "", label, truncated = false }) {
       </span>
     </div>
     ${isTree && !isRaw
-      ? html`<${JsonTree} key=${find} value=${parsed} label=${label} openTo=${find ? 12 : 4} find=${find} />`
+      ? html`<${JsonTree} key=${find} value=${parsed} label=${label} openTo=${find ? 12 : text.length < SMALL ? 10 : 3} find=${find} />`
       : html`<pre class="raw" tabindex="0" aria-label=${label}>${safe(text, 200_000)}</pre>`}
   </div>`;
 }

@@ -2,7 +2,7 @@
 // were called below the exchange that led to them. Each bar opens its exchange.
 import { html, useEffect, useMemo, useState } from "../../lib/html.js";
 import { api } from "../../lib/api.js";
-import { clock, duration, line, plural, safe, shortId } from "../../lib/format.js";
+import { clock, duration, line, plural, safe, shortId, stateWord } from "../../lib/format.js";
 import { link } from "../../lib/router.js";
 import { useValue } from "../../lib/state.js";
 import { Empty } from "../../parts/basics.js";
@@ -112,7 +112,7 @@ export function barsOf(log, seed, timelines, now = Date.now()) {
       const from = Date.parse(turn.queuedAt ?? turn.startedAt);
       nodes.set(`turn ${taskId} ${turn.number}`, {
         key: `turn ${taskId} ${turn.number}`, kind: "turn", parent: firstOf(taskId), from, startedAt: Date.parse(turn.startedAt ?? turn.queuedAt),
-        to: turn.endedAt ? Date.parse(turn.endedAt) : now, isOpen: !turn.endedAt, agent: "", name: `turn ${turn.number}${turn.outcome ? `: ${turn.outcome}` : ""}`, taskId,
+        to: turn.endedAt ? Date.parse(turn.endedAt) : now, isOpen: !turn.endedAt, agent: "", name: `turn ${turn.number}${turn.outcome ? `: ${stateWord(turn.outcome)}` : ""}`, taskId,
       });
     }
     for (const call of timeline.calls ?? []) {
@@ -173,8 +173,7 @@ export function Waterfall({ log, taskId, contextId, query }) {
     const width = Math.max(0.4, percent(bar.to) - percent(bar.from));
     const waited = bar.kind === "turn" ? percent(bar.startedAt) - percent(bar.from) : 0;
     return html`<span role="gridcell" class="bar-name" style=${{ paddingLeft: `${Math.min(bar.depth, 8) * 0.9}rem` }}>
-        ${log.isLive || bar.kind === "exchange" ? html`<a href=${href}>${line(bar.name, 80)}</a>` : line(bar.name, 80)}
-        <span class="quiet">${line(bar.agent, 60)}</span></span>
+        ${log.isLive || bar.kind === "exchange" ? html`<a href=${href}>${line(bar.name, 80)}</a>` : line(bar.name, 80)}${" "}<span class="quiet">${line(bar.agent, 60)}</span></span>
       <span role="gridcell" class="bar-lane"><i class=${`bar ${bar.kind} ${bar.row?.side ?? ""} ${isBad ? "bad" : ""} ${bar.isOpen ? "open" : ""}`}
           style=${{ left: `${Math.min(99.6, percent(bar.from))}%`, width: `${width}%` }} title=${`${clock(new Date(bar.from).toISOString())}, ${duration(bar.to - bar.from)}`}>
           ${waited > 0.3 ? html`<b style=${{ width: `${(waited / width) * 100}%` }} title="in the queue"></b>` : null}</i></span>
@@ -187,7 +186,7 @@ export function Waterfall({ log, taskId, contextId, query }) {
     <p class="quiet">${plural(bars.filter(({ kind }) => kind === "exchange").length, "exchange")} in ${duration(whole)}${all.length > 1 ? html`, of ${plural(all.length, "task")}` : ""}.
       ${taskId && log.isLive ? html` <a href=${link("tasks", taskId)}>Task ${safe(shortId(taskId), 60)}</a>` : null}
       <span class="legend"><i class="bar server"></i> to the gateway <i class="bar client"></i> to a backend <i class="bar turn"></i> turn, dotted in the queue <i class="bar call"></i> call of an agent</span></p>
-    <div class="axis" aria-hidden="true"><span></span><span class="marks">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<em>${duration(whole * part) || "0"}</em>`)}</span><span></span></div>
+    <div class="axis" aria-hidden="true"><span></span><span class="marks">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<em>${part ? duration(whole * part) : "0"}</em>`)}</span><span></span></div>
     <${VirtualList} label="Waterfall" className="bars" rows=${bars} rowHeight=${32} row=${row} rowKey=${(bar) => bar.key} onSelect=${open} />
   </div>`;
 }
