@@ -71,7 +71,6 @@ def _place(kind: Any) -> tuple[str, str]:
 def modules(table: Iterable[Route]) -> dict[str, str]:
     """The source of both modules by their names."""
     ordered = sorted(table, key=method_name)
-    # Redirects are for browsers.
     # A redirect is for browsers, and a stream without an end is no result.
     called = [route for route in ordered if not (300 <= route.success < 400 or route.is_endless)]
     return {ASYNC: _formatted(_calls(called)), SYNC: _formatted(_sync_calls(called))}

@@ -32,6 +32,16 @@ async def test_h_24_h_25_the_report_has_the_shape_of_the_hub() -> None:
         assert (await world.send("acme/echo", by="reader", method="GetTask")).status == 200
         found = await report(world, agent)
         recent = found.pop("recent")
+        *before, today = found.pop("daily")
+        assert (before[0]["date"], len(before)) == ("2025-06-09", 6)
+        assert {day["total"] for day in before} == {0}
+        assert today == {
+            "date": "2025-06-15",
+            "total": 1,
+            "ok": 1,
+            "denied": 0,
+            "avgLatencyMs": 0,
+        }
         assert found == {
             "window": {"days": 7, "since": "2025-06-09T00:00:00.000Z"},
             "summary": {

@@ -14,6 +14,7 @@ from trunkline.app.front import Front
 from trunkline.app.hub import Hub
 from trunkline.app.live import GatewayLive
 from trunkline.app.recordings import GatewayRecordings
+from trunkline.app.relay.relaying import Relaying
 from trunkline.app.routing import GatewayRouting
 from trunkline.hub.agent_views import AgentViews
 from trunkline.hub.agents_api import ConfiguredAgentsApi
@@ -43,6 +44,7 @@ class GatewayApi:
         console: GatewayConsole | None,
         directory: AgentDirectory,
         *,
+        relaying: Relaying,
         live: GatewayLive,
         recordings: GatewayRecordings,
         local_url: str,
@@ -59,6 +61,7 @@ class GatewayApi:
         api.add(*ToolsApi(tokens, definitions, max_body_bytes=self._max_body_bytes).routes())
         api.add(*CallsApi(routing.routing.call_list).routes())
         api.add(*SessionsApi(routing.routing.session_list).routes())
+        api.add(*relaying.routes())
         api.add(*live.routes(api.identify))
         views = AgentViews(registry=None, directory=directory)
         if hub is None:

@@ -50,6 +50,7 @@ class AuditParts:
             redaction=Redaction(settings.redact) if settings.keep_questions else None,
         )
         self._keeper = AuditKeeper(self.writer, clock, keep_days=settings.retention_days)
+        self._clock = clock
         self._inbound = Inbound(clock)
         self._runtimes: Runtimes | None = None
         self._directory: AgentDirectory | None = None
@@ -64,7 +65,7 @@ class AuditParts:
 
     def connect(self, directory: AgentDirectory, registry: Registry) -> AuditApi:
         self._directory, self._registry = directory, registry
-        return AuditApi(self._inbound, self._find)
+        return AuditApi(self._inbound, self._find, clock=self._clock, flush=self.writer.flush)
 
     async def open(self, runtimes: Runtimes, main: Runtime) -> None:
         """Raises StoreError."""

@@ -73,7 +73,7 @@ class AuditReader:
         for head in await self.heads():
             if head.is_open or head.closed_ms >= since_ms:
                 async for record in self.pages(SEGMENT, head.chain):
-                    for line, stored in _lines(record):
+                    for line, stored in lines_of(record):
                         if line.at_ms >= since_ms:
                             yield head.chain, line, stored
 
@@ -82,7 +82,7 @@ class AuditReader:
         # The segment that has the row may begin before it.
         first = await self._segment_before(chain, after + 1)
         async for record in self.pages(SEGMENT, chain, after=first):
-            for line, _ in _lines(record):
+            for line, _ in lines_of(record):
                 if line.n > after:
                     yield line
 
@@ -112,7 +112,7 @@ class AuditReader:
                 SEGMENT, scope=head.chain, after=after, newest_first=True, limit=PAGE
             )
             for record in page:
-                found = [line for line, _ in _lines(record)] + found
+                found = [line for line, _ in lines_of(record)] + found
                 if len(found) >= count:
                     break
             if len(page) < PAGE:
@@ -121,7 +121,8 @@ class AuditReader:
         return found[-count:] if count else []
 
 
-def _lines(record: Record) -> list[tuple[Line, bytes]]:
+def lines_of(record: Record) -> list[tuple[Line, bytes]]:
+    """The rows of a segment that can be read, and their lines as stored."""
     found: list[tuple[Line, bytes]] = []
     for line in record.body.split(b"\n"):
         try:

@@ -6,16 +6,15 @@ Written by tools/gen_hub_client.py from the table of routes; run it after a chan
 from typing import Any, Literal
 
 from trunkline.api.about import Index
+from trunkline.api.check_types import CheckRequest, CheckResult
 from trunkline.api.gateway_view import GatewayView
 from trunkline.api.me import KeyBody, Me
-from trunkline.console.checks_api import CheckRequest, CheckResult
-from trunkline.console.recordings import RecordingView
-from trunkline.console.recordings_api import NewRecording, RecordingList
+from trunkline.api.recording_types import NewRecording, RecordingList, RecordingView
 from trunkline.hub.agent_cards import CardView
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch, AgentQuery, VersionQuery
-from trunkline.hub.audit_api import InboundQuery
+from trunkline.hub.audit_api import AuditPage, AuditQuery, InboundQuery, Verification
 from trunkline.hub.calls_api import CallPage, CallQuery
 from trunkline.hub.client_http import HubHttp, path_of
 from trunkline.hub.grants_api import GrantPage, GrantQuery, GrantView, NewGrant
@@ -140,7 +139,8 @@ class HubCalls:
     async def create_recording(self, body: NewRecording) -> RecordingView:
         """Publish an agent that plays a recorded task again. For operators. The agent
         `recording/SLUG` answers any message with the recorded events. It is in no list,
-        and only callers whose grants cover it reach it.
+        and only callers whose grants cover it reach it. Other nodes that share the store
+        have it when they start the next time.
         """
         return await self._http.value(RecordingView, "POST", "/recordings", body=body)
 
@@ -352,6 +352,33 @@ class HubCalls:
             ),
         )
 
+    async def list_audit(
+        self,
+        *,
+        kind: Literal["attempt", "change", "lost", "outcome", "refusal"] | None = None,
+        agent: str = "",
+        who: str = "",
+        q: str = "",
+        since: str = "",
+        page_size: int = 50,
+        page_token: str = "",
+    ) -> AuditPage:
+        """List the rows of the audit, the newest first; for operators."""
+        return await self._http.value(
+            AuditPage,
+            "GET",
+            "/audit",
+            query=AuditQuery(
+                kind=kind,
+                agent=agent,
+                who=who,
+                q=q,
+                since=since,
+                page_size=page_size,
+                page_token=page_token,
+            ),
+        )
+
     async def list_calls(
         self,
         *,
@@ -550,3 +577,10 @@ class HubCalls:
         await self._http.nothing(
             "DELETE", path_of("/agents/{id}/grants/{principal}", id=id, principal=principal)
         )
+
+    async def verify_audit(self) -> Verification:
+        """Check that no row of the audit was changed, removed or moved; for operators. It
+        reads all rows, one verification at a time. An audit of more than 500000 rows is
+        checked with `trunkline audit verify`.
+        """
+        return await self._http.value(Verification, "POST", "/audit/verify")

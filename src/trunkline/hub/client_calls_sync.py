@@ -8,15 +8,15 @@ from collections.abc import Coroutine
 from typing import Any, Literal, TypeVar
 
 from trunkline.api.about import Index
+from trunkline.api.check_types import CheckRequest, CheckResult
 from trunkline.api.gateway_view import GatewayView
 from trunkline.api.me import KeyBody, Me
-from trunkline.console.checks_api import CheckRequest, CheckResult
-from trunkline.console.recordings import RecordingView
-from trunkline.console.recordings_api import NewRecording, RecordingList
+from trunkline.api.recording_types import NewRecording, RecordingList, RecordingView
 from trunkline.hub.agent_cards import CardView
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView
 from trunkline.hub.agents_api import AgentPage, AgentPatch
+from trunkline.hub.audit_api import AuditPage, Verification
 from trunkline.hub.calls_api import CallPage
 from trunkline.hub.client_calls import HubCalls
 from trunkline.hub.grants_api import GrantPage, GrantView, NewGrant
@@ -132,7 +132,8 @@ class SyncHubCalls:
     def create_recording(self, body: NewRecording) -> RecordingView:
         """Publish an agent that plays a recorded task again. For operators. The agent
         `recording/SLUG` answers any message with the recorded events. It is in no list,
-        and only callers whose grants cover it reach it.
+        and only callers whose grants cover it reach it. Other nodes that share the store
+        have it when they start the next time.
         """
         return self._run(self._calls.create_recording(body))
 
@@ -319,6 +320,30 @@ class SyncHubCalls:
             )
         )
 
+    def list_audit(
+        self,
+        *,
+        kind: Literal["attempt", "change", "lost", "outcome", "refusal"] | None = None,
+        agent: str = "",
+        who: str = "",
+        q: str = "",
+        since: str = "",
+        page_size: int = 50,
+        page_token: str = "",
+    ) -> AuditPage:
+        """List the rows of the audit, the newest first; for operators."""
+        return self._run(
+            self._calls.list_audit(
+                kind=kind,
+                agent=agent,
+                who=who,
+                q=q,
+                since=since,
+                page_size=page_size,
+                page_token=page_token,
+            )
+        )
+
     def list_calls(
         self,
         *,
@@ -486,3 +511,10 @@ class SyncHubCalls:
     def take_grant(self, id: str, principal: str) -> None:
         """Take a grant away. When the answer comes, no node lets the principal in by it."""
         self._run(self._calls.take_grant(id, principal))
+
+    def verify_audit(self) -> Verification:
+        """Check that no row of the audit was changed, removed or moved; for operators. It
+        reads all rows, one verification at a time. An audit of more than 500000 rows is
+        checked with `trunkline audit verify`.
+        """
+        return self._run(self._calls.verify_audit())

@@ -60,9 +60,21 @@ class RecentCall(Struct, frozen=True, kw_only=True, rename="camel"):
     denied_reason: str | None
 
 
+class InboundDay(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The figures of one day of UTC."""
+
+    date: str
+    total: int
+    ok: int
+    denied: int
+    avg_latency_ms: int | None
+
+
 class InboundReport(Struct, frozen=True, kw_only=True, rename="camel"):
     window: Window
     summary: Summary
+    # Every day of the window, the oldest first.
+    daily: list[InboundDay]
     top_askers: list[TopAsker]
     recent: list[RecentCall]
 
@@ -77,7 +89,7 @@ class Inbound:
         """Today and the days before it, in UTC. Raises StoreError."""
         first = day_number(self._clock.now_ms()) - days + 1
         found = await self._days(agent, first)
-        total = added_up(found)
+        total = added_up(day for _, day in found)
         askers: dict[str, TopAsker] = {}
         for who, asker in total.askers.items():
             login = login_of(who)
@@ -88,31 +100,49 @@ class Inbound:
                 count, last_at = count + known.count, max(last_at, known.last_at)
             askers[login] = TopAsker(login=login, count=count, last_at=last_at)
         top = sorted(askers.values(), key=lambda each: (-each.count, each.login))[:TOP_ASKERS]
-        average = round(total.took_total_ms / total.took_count) if total.took_count else None
+        dates = [date_of(first + each) for each in range(days)]
         return InboundReport(
             window=Window(days=days, since=format_timestamp(first * DAY_MS)),
             summary=Summary(
                 total=total.total,
                 ok=total.ok,
                 denied=total.denied,
-                avg_latency_ms=average,
+                avg_latency_ms=_average(total),
                 distinct_askers=len(askers),
             ),
+            daily=[
+                _daily(date, added_up(day for of, day in found if of == date)) for date in dates
+            ],
             top_askers=top,
             recent=[_recent(seen) for seen in total.recent],
         )
 
-    async def _days(self, agent: str, first: int) -> list[Day]:
+    async def _days(self, agent: str, first: int) -> list[tuple[str, Day]]:
+        """The days of all chains, with their dates."""
         assert self.store is not None, "the hub is not open"
-        found: list[Day] = []
+        found: list[tuple[str, Day]] = []
         # The id of a day is its date and a chain, so a date alone comes before all of them.
         after = Key(DAY, agent, date_of(first))
         while True:
             page = await self.store.records(DAY, scope=agent, after=after, limit=_PAGE)
-            found += [_decoded(record) for record in page]
+            found += [(record.key.id.partition("/")[0], _decoded(record)) for record in page]
             if len(page) < _PAGE:
                 return found
             after = page[-1].key
+
+
+def _average(day: Day) -> int | None:
+    return round(day.took_total_ms / day.took_count) if day.took_count else None
+
+
+def _daily(date: str, day: Day) -> InboundDay:
+    return InboundDay(
+        date=date,
+        total=day.total,
+        ok=day.ok,
+        denied=day.denied,
+        avg_latency_ms=_average(day),
+    )
 
 
 def login_of(who: str) -> str:

@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from trunkline.api.api import Route
 from trunkline.app.cards import Place
 from trunkline.app.front import Front
 from trunkline.app.relay.answers import RelayAnswers
@@ -29,6 +30,7 @@ from trunkline.relay.attached_agents import AttachedAgent, attached_agents
 from trunkline.relay.hosts.host import HostStatus
 from trunkline.relay.mailbox.queued_tasks import due_kind
 from trunkline.relay.nodes import lease_records
+from trunkline.relay.operator_api import RelayApi
 from trunkline.relay.polling.polling import PollingHosts
 from trunkline.relay.relay import Relay
 from trunkline.relay.relay import RelaySettings as Limits
@@ -171,6 +173,11 @@ class Relaying:
         if self._relay is None:
             return ()
         return await self._relay.attached_agents(self.tenant_names)
+
+    def routes(self) -> Iterator[Route]:
+        """Those of `/api/v1`, of a gateway that is a relay."""
+        if self.mailbox is not None:
+            yield from RelayApi(self.attached_agents, self.mailbox.commands).routes()
 
     def problems(self) -> list[str]:
         """The reasons why the gateway gets no requests, for `/readyz`."""
