@@ -24,7 +24,7 @@ function Node({ name, value, depth, openTo, find }) {
   const entries = Array.isArray(value) ? value.map((each, i) => [i, each]) : Object.entries(value);
   const size = Array.isArray(value) ? plural(entries.length, "item") : plural(entries.length, "member");
   return html`<div class="json-branch" role="treeitem" aria-expanded=${String(isOpen)}>
-    <button type="button" class="json-toggle" aria-label=${`${isOpen ? "Close" : "Open"} ${safe(name ?? "root", 100)}`}
+    <button type="button" class="json-toggle" aria-expanded=${String(isOpen)}
       onClick=${() => setOpen(!isOpen)}><i aria-hidden="true">${isOpen ? "▾" : "▸"}</i>${label}
       <span class="quiet">${Array.isArray(value) ? "[ ]" : "{ }"} ${size}</span></button>
     ${isOpen

@@ -184,8 +184,19 @@ function Table({ log, rows, query }) {
   const pinned = useValue(pins);
   const verdicts = useVerdicts(log, rows);
   const isNarrow = useNarrow();
+  // Cells that did not change are the same objects, which are not compared again while scrolling.
+  const cells = useRef(new WeakMap());
   const row = (item) => {
     const isPinned = pinned.has(item.id);
+    const key = `${item.round} ${isPinned} ${isNarrow} ${query.q} ${query.view}`;
+    const known = cells.current.get(item);
+    const verdict = verdicts.get(item.id);
+    if (known?.key === key && known.verdict === verdict) return known.drawn;
+    const drawn = draw(item, isPinned, verdict);
+    cells.current.set(item, { key, verdict, drawn });
+    return drawn;
+  };
+  const draw = (item, isPinned, verdict) => {
     const problem = item.error || item.fault;
     return html`<span role="gridcell" class="mono" title=${exact(item.at)}>${clock(item.at)}</span>
       <span role="gridcell"><${Side} side=${item.side} /></span>
@@ -198,7 +209,7 @@ function Table({ log, rows, query }) {
       <span role="gridcell" class="right wide-only mono" title=${`${bytes(item.requestBytes)} in the request, ${bytes(item.responseBytes)} in the answer`}>${bytes(item.requestBytes + item.responseBytes)}</span>
       <span role="gridcell" class="right wide-only mono">${item.events || ""}</span>
       <span role="gridcell" class="right mono">${item.ms === null ? html`<${Badge} tone="accent">open<//>` : duration(item.ms)}</span>
-      <span role="gridcell" class="wide-only">${verdicts.get(item.id) ? html`<${Verdict} findings=${verdicts.get(item.id)} />` : ""}</span>
+      <span role="gridcell" class="wide-only">${verdict ? html`<${Verdict} findings=${verdict} />` : ""}</span>
       <span role="gridcell"><button type="button" class="plain small pin" aria-label=${isPinned ? "Unpin" : "Pin"} aria-pressed=${String(isPinned)} onClick=${() => pin(item.id, !isPinned)}>${isPinned ? "★" : "☆"}</button></span>`;
   };
   return html`<${VirtualList} label="Exchanges" className="exchanges" key=${String(isNarrow)} rows=${rows} rowHeight=${isNarrow ? NARROW_ROW_HEIGHT : ROW_HEIGHT} row=${row} rowKey=${(item) => item.id}

@@ -59,7 +59,7 @@ export function Body({ body, value, find = "", label, truncated = false }) {
 }
 
 export function Command({ title, text, note }) {
-  return html`<section class="snippet"><div class="row between"><h3>${title}</h3>${text ? html`<${CopyButton} text=${text} label=${`Copy ${title}`} />` : null}</div>
+  return html`<section class="snippet"><div class="row between"><h2>${title}</h2>${text ? html`<${CopyButton} text=${text} label=${`Copy ${title}`} />` : null}</div>
     ${text ? html`<pre class="raw" tabindex="0" aria-label=${title}>${safe(text, 100_000)}</pre>` : html`<p class="quiet">${note}</p>`}
   </section>`;
 }

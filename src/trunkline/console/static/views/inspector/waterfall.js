@@ -4,7 +4,6 @@ import { html, useEffect, useMemo, useState } from "../../lib/html.js";
 import { api } from "../../lib/api.js";
 import { clock, duration, line, plural, safe, shortId, stateWord } from "../../lib/format.js";
 import { link } from "../../lib/router.js";
-import { useValue } from "../../lib/state.js";
 import { Empty } from "../../parts/basics.js";
 import { VirtualList } from "../../parts/vlist.js";
 import { nameOf } from "./parts.js";
@@ -63,7 +62,7 @@ function belonging(log, seed) {
         origins.set(reached.id, row.id);
         take(reached, depth + 1);
         if (reached.taskId && !tasks.has(reached.taskId)) {
-          tasks.add(reached.taskId);
+          if (madeTask(reached)) tasks.add(reached.taskId);
           for (const other of log.rows) if (other.taskId === reached.taskId) take(other, depth + 1);
         }
       }
@@ -71,12 +70,15 @@ function belonging(log, seed) {
   };
   for (const row of log.rows) {
     if (seed(row)) {
-      if (row.taskId && row.side === "server") tasks.add(row.taskId);
+      if (madeTask(row)) tasks.add(row.taskId);
       take(row, 0);
     }
   }
   return { rows: [...found.values()], origins, tasks: [...tasks] };
 }
+
+// Whether the exchange proves that its task exists: others may ask for any id.
+const madeTask = (row) => row.taskId && row.side === "server" && /^Send/.test(row.operation) && row.status === 200;
 
 // A backend may be another agent of this gateway: its exchange has the same path and size, within the
 // time of the request.
@@ -144,17 +146,36 @@ export function barsOf(log, seed, timelines, now = Date.now()) {
   return { bars, tasks };
 }
 
+// A log that grows is gone through again at most three times a second.
+function useNowAndThen(log) {
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    let timer = 0;
+    const stop = log.changes.follow(() => {
+      timer ||= setTimeout(() => {
+        timer = 0;
+        setRound((n) => n + 1);
+      }, 350);
+    });
+    return () => {
+      stop();
+      clearTimeout(timer);
+    };
+  }, [log]);
+  return round;
+}
+
 export function Waterfall({ log, taskId, contextId, query }) {
-  const changes = useValue(log.changes);
+  const changes = useNowAndThen(log);
   const seed = useMemo(() => {
     const task = taskId.toLowerCase();
     const context = contextId.toLowerCase();
     return (row) => (task ? row.taskId.toLowerCase() === task : row.contextId.toLowerCase() === context);
   }, [taskId, contextId]);
-  const [tasks, setTasks] = useState(taskId ? [taskId] : []);
+  const [tasks, setTasks] = useState([]);
   const timelines = useTimelines(tasks, log.isLive);
   const { bars, tasks: found } = useMemo(() => barsOf(log, seed, timelines), [seed, changes, timelines]);
-  const all = [...new Set([...(taskId ? [taskId] : []), ...found])].slice(0, MOST_TASKS);
+  const all = found.slice(0, MOST_TASKS);
   useEffect(() => setTasks(all), [all.join(" ")]);
   if (!taskId && !contextId) {
     return html`<${Empty} title="A waterfall is of one task or one context"><p>Filter by one: <code>task:ID</code> or <code>context:ID</code>. The page of an exchange links to its task's.</p><//>`;
