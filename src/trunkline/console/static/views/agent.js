@@ -47,6 +47,7 @@ function Page({ owner, slug, tab }) {
   useEffect(() => {
     if (agent && isOperator() && canFault()) readFault(agent).catch(() => {});
   }, [agent?.id]);
+  const changes = useRememberedCard(`${owner}/${slug}`, judged.data?.card);
   if (!agent) {
     return html`<div class="view"><p><a href=${link("agents")}>← All agents</a></p>
       ${error?.status === 404
@@ -77,6 +78,7 @@ function Page({ owner, slug, tab }) {
       <span class="quiet">${queue.running ? `${plural(queue.running, "turn")} running` : "idle"}${queue.waiting ? `, ${count(queue.waiting)} in the queue` : ""}</span></p>
     ${agent.problem ? html`<p class="problem">It cannot be called: ${safe(agent.problem, 500)}</p>` : null}
     <${FaultBanner} only=${agent.id} />
+    ${changes.before && current !== "checks" ? html`<p class="notice ask">The card has changed since ${exact(changes.before.at)}. <a href=${link("agents", owner, slug, "checks")}>See what</a></p>` : null}
     <${Budget} agent=${agent} />
     <${Tabs} label="About the agent" tabs=${tabs} current=${current} onChange=${(name) => go("agents", owner, slug, ...(name === "card" ? [] : [name]))} />
     ${current === "raw"
@@ -90,7 +92,7 @@ function Page({ owner, slug, tab }) {
             : !judged.data
               ? html`<${Loading} what="Reading the card" />`
               : current === "checks"
-                ? html`<${Checks} judged=${judged.data} handle=${agent.handle} />`
+                ? html`<${Checks} judged=${judged.data} changes=${changes} />`
                 : html`<${Card} agent=${agent} judged=${judged.data} />`}
   </div>`;
 }
@@ -145,8 +147,14 @@ function Skill({ agent, skill }) {
     ${texts(skill.tags).length ? html`<p class="row">${texts(skill.tags).map((tag) => html`<${Badge}>${tag}<//>`)}</p>` : null}
     ${list(skill.inputModes).length || list(skill.outputModes).length ? html`<p class="hint">takes ${texts(skill.inputModes).join(", ") || "the default"}, gives ${texts(skill.outputModes).join(", ") || "the default"}</p>` : null}
     ${list(skill.examples).length
-      ? html`<div class="examples">${list(skill.examples).filter((each) => typeof each === "string").map((example, i) => html`<a key=${i} class="button small" dir="auto" href=${link("chat", owner, slug, { prompt: example.slice(0, 4000) })} title="Try it in the chat">${line(example, 140)} <span class="quiet">try</span></a>`)}</div>`
+      ? html`<div class="examples">${list(skill.examples).filter((each) => typeof each === "string").map((example, i) => html`<a key=${i} class="button small" dir="auto" href=${link("chat", owner, slug)} onClick=${() => prepare(agent.handle, example)} title="Try it in the chat">${line(example, 140)} <span class="quiet">try</span></a>`)}</div>`
       : null}</li>`;
+}
+
+// The chat begins with the draft of the agent. One that is there already is kept above the example.
+function prepare(handle, example) {
+  const draft = remembered(`draft.${handle}`, "");
+  if (!draft.endsWith(example)) remember(`draft.${handle}`, draft ? `${draft}\n${example}` : example);
 }
 
 const VERDICTS = { valid: ["good", "✓ valid"], invalid: ["bad", "✕ invalid"], unknown_key: ["ask", "? unknown key"] };
@@ -170,9 +178,8 @@ function Security({ card }) {
   })}</ul>`;
 }
 
-function Checks({ judged, handle }) {
+function Checks({ judged, changes }) {
   const [pointer, setPointer] = useState("");
-  const changes = useRememberedCard(handle, judged.card);
   const at = useMemo(() => valueAt(judged.card, pointer), [judged, pointer]);
   return html`<div class="stack">
     <section class="card"><h2>Findings</h2><${Findings} findings=${judged.findings} onPoint=${setPointer} none="The card follows the rules." />
@@ -206,6 +213,7 @@ function useRememberedCard(handle, card) {
     if (JSON.stringify(card).length <= MOST_CARD) remember("cards", Object.fromEntries([...kept, [handle, { at, card }]]));
   };
   useEffect(() => {
+    if (!card) return;
     const all = remembered("cards", {});
     const known = Object.hasOwn(all, handle) ? all[handle] : null;
     const isSame = known && diff(known.card, card).every(({ kind }) => kind === "same");

@@ -190,7 +190,7 @@ function Table({ log, rows, query }) {
     const isPinned = pinned.has(item.id);
     const key = `${item.round} ${isPinned} ${isNarrow} ${query.q} ${query.view}`;
     const known = cells.current.get(item);
-    const verdict = verdicts.get(item.id);
+    const verdict = verdicts.get(item);
     if (known?.key === key && known.verdict === verdict) return known.drawn;
     const drawn = draw(item, isPinned, verdict);
     cells.current.set(item, { key, verdict, drawn });
@@ -202,7 +202,7 @@ function Table({ log, rows, query }) {
       <span role="gridcell"><${Side} side=${item.side} /></span>
       <span role="gridcell">${line(item.agent, 80)}</span>
       <span role="gridcell"><a href=${log.href(item.id, query)} title=${problem ? safe(problem, 300) : undefined}>${nameOf(item)}</a>${item.fault ? html` <${Badge} tone="ask">fault<//>` : null}
-        ${isNarrow ? html`<span class="under"><${Side} side=${item.side} /> ${line(item.agent, 60)} ${clock(item.at).slice(0, 8)}</span>` : null}</span>
+        ${isNarrow ? html`<span class="under">${clock(item.at).slice(0, 8)} ${line(item.agent, 60)}</span>` : null}</span>
       <span role="gridcell" class="wide-only quiet">${BINDINGS[item.binding] ?? ""} ${safe(item.version, 10)}</span>
       <span role="gridcell" class="wide-only mono" title=${safe(item.taskId, 300)}>${item.taskId ? html`<a href=${log.back({ q: `task:${item.taskId}` })}>…${safe(item.taskId.slice(-8), 20)}</a>` : ""}</span>
       <span role="gridcell"><${Status} row=${item} /></span>
@@ -227,8 +227,7 @@ function useNarrow() {
 }
 
 // The verdict of the rows in sight, one after the other, when the reader stays with them.
-const verdictsKnown = new Map();
-const MOST_VERDICTS = 5000;
+const verdictsKnown = new WeakMap();
 
 function useVerdicts(log, rows) {
   const [, redraw] = useState(0);
@@ -243,12 +242,13 @@ function useVerdicts(log, rows) {
     const [first, last] = near.current;
     for (let i = first; i < last && !signal.aborted; i++) {
       const row = current.current.at(i);
-      if (!row || row.ms === null || verdictsKnown.has(row.id) || !isJudged(row)) continue;
+      if (!row || row.ms === null || verdictsKnown.has(row) || !isJudged(row)) continue;
       if (row.requestBytes + row.responseBytes > MOST_CHECKED_BYTES) continue;
       try {
         const record = await log.record(row.id, { signal });
-        if (verdictsKnown.size > MOST_VERDICTS) verdictsKnown.clear();
-        verdictsKnown.set(row.id, record.findings);
+        // A file may have none.
+        if (!record.findings) return;
+        verdictsKnown.set(row, record.findings);
         redraw((n) => n + 1);
       } catch {
         // The record made room for others meanwhile, or the list was left.
@@ -260,11 +260,11 @@ function useVerdicts(log, rows) {
     working.current?.abort();
   }, []);
   return {
-    get: (id) => verdictsKnown.get(id),
+    get: (row) => verdictsKnown.get(row),
     near: (first, last) => {
       near.current = [first, last];
       clearTimeout(timer.current);
-      if (log.isLive) timer.current = setTimeout(work, CHECK_AFTER_MS);
+      timer.current = setTimeout(work, CHECK_AFTER_MS);
     },
   };
 }
@@ -349,7 +349,7 @@ function OpenFile() {
 function FileBanner({ log }) {
   const { name, exportedAt, gateway: from, records, leftOut } = log.session;
   return html`<div class="notice file row between" role="note">
-    <span><strong>A file, not this gateway:</strong> ${safe(name, 100)}, ${plural(records.length, "exchange")}${exportedAt ? `, saved ${exact(exportedAt)}` : ""}${from ? ` at ${safe(from, 100)}` : ""}.
+    <span class="grow"><strong>A file, not this gateway:</strong> ${safe(name, 100)}, ${plural(records.length, "exchange")}${exportedAt ? `, saved ${exact(exportedAt)}` : ""}${from ? ` at ${safe(from, 100)}` : ""}.
       ${leftOut ? html` ${plural(leftOut, "record")} could not be read or ${leftOut === 1 ? "was" : "were"} too many.` : null} Read only; nothing is asked or sent.</span>
     <button type="button" class="small" onClick=${() => { opened.set(null); go("inspector"); }}>Close the file</button></div>`;
 }
