@@ -397,7 +397,7 @@ def test_a_task_becomes_a_mock_agent_and_a_test(page: Page, tmp_path: Path) -> N
     assert "again and again" in file.read_text()
     page.get_by_role("button", name="As a mock agent").click()
     page.get_by_role("link", name=re.compile("^recording")).click()
-    page.get_by_role("heading", name="Recording of demo/echo").wait_for()
+    page.get_by_role("heading", name="Recording of demo/echo", exact=True).wait_for()
 
 
 CARD: dict[str, Any] = {
@@ -453,7 +453,7 @@ def test_a_hostile_card_is_shown_with_signatures_findings_and_changes(page: Page
     expect(finding).to_contain_text("A2A 1.0 §4.4.1")
     finding.get_by_role("button", name="/provider/url").click()
     expect(page.get_by_role("region", name="Place")).to_contain_text("javascript:")
-    expect(page.get_by_text("sees the card for the first time")).to_be_visible()
+    expect(page.get_by_text("No change since")).to_be_visible()
     CARD["version"] = "2"
     page.reload()
     expect(page.get_by_text("is not the one that this browser saw")).to_be_visible()

@@ -52,6 +52,8 @@ class Rows {
   take(row) {
     const known = this.byId.get(row.id);
     if (known) {
+      // News that waited for a page may be older than the page.
+      if (known.ms !== null && row.ms === null) return known;
       Object.assign(known, row);
       known.round = (known.round ?? 0) + 1;
     } else {
