@@ -97,7 +97,7 @@ def test_an_empty_log_says_how_to_record_and_fills_live(page: Page) -> None:
     go(page, "#/inspector")
     page.get_by_role("heading", name="Nothing is recorded").wait_for()
     page.get_by_role("switch", name="demo/echo").click(force=True)
-    page.get_by_role("heading", name="Nothing has passed yet").wait_for()
+    page.get_by_role("heading", name="No requests yet").wait_for()
     send(page, "/a2a/jsonrpc", "first")
     expect(rows(page)).to_have_count(1)
     expect(rows(page)).to_contain_text("demo/echo")
@@ -113,7 +113,7 @@ def test_live_rows_obey_a_filter_that_is_in_the_address(page: Page) -> None:
     expect(rows(page)).to_have_count(1)
     page.keyboard.press("/")
     page.keyboard.type("agent:demo/writer status:<400")
-    page.get_by_role("heading", name="No exchange fits this filter").wait_for()
+    page.get_by_role("heading", name="No exchange matches this filter").wait_for()
     assert "q=agent%3Ademo%2Fwriter" in page.url
     send(page, "/a2a/jsonrpc", "two")
     send(page, WRITER, "three")

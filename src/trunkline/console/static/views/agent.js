@@ -29,7 +29,7 @@ const MOST_SHOWN = 100;
 export default function Agent({ path }) {
   const [, owner, slug, tab] = path;
   if (owner === "visit" && !slug) return html`<${Visit} />`;
-  if (!slug) return html`<div class="view"><${Empty} title="This is no agent"><p>An agent has an owner and a name: <code>OWNER/NAME</code>.</p><a class="button" href=${link("agents")}>All agents</a><//></div>`;
+  if (!slug) return html`<div class="view"><${Empty} title="Not an agent"><p>An agent has an owner and a name: <code>OWNER/NAME</code>.</p><a class="button" href=${link("agents")}>All agents</a><//></div>`;
   return html`<${Page} key=${`${owner}/${slug}`} owner=${owner} slug=${slug} tab=${tab ?? "card"} />`;
 }
 
@@ -123,7 +123,7 @@ function Card({ agent, judged }) {
       <section class="card"><h2>Skills (${list(card.skills).length}${card.skills?.length > MOST_SHOWN ? ` of ${card.skills.length}` : ""})</h2>
         ${list(card.skills).length
           ? html`<ul class="skills">${list(card.skills).map((skill, i) => html`<${Skill} key=${i} agent=${agent} skill=${object(skill)} />`)}</ul>`
-          : html`<p class="quiet">The card names none.</p>`}</section>
+          : html`<p class="quiet">The card lists no skills.</p>`}</section>
     </div>
     <div class="stack">
       <section class="card"><h2>Signature</h2><${Signatures} signatures=${judged.signatures} /></section>
@@ -169,7 +169,7 @@ function Signatures({ signatures }) {
 
 function Security({ card }) {
   const schemes = Object.entries(object(card.securitySchemes)).slice(0, 30);
-  if (!schemes.length) return html`<p class="quiet">The card names no way to sign in.</p>`;
+  if (!schemes.length) return html`<p class="quiet">The card declares no security scheme.</p>`;
   return html`<ul class="findings">${schemes.map(([name, scheme]) => {
     // 1.0 has one member that names the kind; 0.3 has `type`.
     const [kind, inside] = scheme?.type ? [scheme.type, scheme] : Object.entries(object(scheme))[0] ?? ["", {}];
@@ -272,12 +272,12 @@ function Operate({ agent }) {
   const [minutes, setMinutes] = useState(60);
   const own = settings.data?.agents.find(({ id }) => id === agent.id);
   return html`<div class="columns">
-    <section class="card"><h2>Record what passes the wire</h2>
+    <section class="card"><h2>Record requests and answers</h2>
       <${Problem} error=${settings.error} again=${settings.again} />
       ${own
         ? html`<${RecordingSwitch} agent=${own} minutes=${minutes} onChange=${settings.again} /><${MinutesSelect} minutes=${minutes} onChange=${setMinutes} />
             <p><a href=${link("inspector", { q: `agent:${agent.handle}` })}>Its exchanges in the inspector</a></p>`
-        : settings.data ? html`<p class="quiet">This agent cannot be recorded now.</p>` : html`<${Loading} />`}</section>
+        : settings.data ? html`<p class="quiet">This agent cannot be recorded: it is not published.</p>` : html`<${Loading} />`}</section>
     <section class="card"><h2>Faults</h2><${FaultForm} agent=${agent} /></section></div>`;
 }
 
@@ -304,7 +304,7 @@ function Visit() {
   const visits = useLoaded((signal) => (allowed === "never" ? Promise.resolve({ items: [] }) : api("/visits", { signal })), [allowed]);
   const headers = () => Object.fromEntries(form.headers.split("\n").map((each) => each.trim()).filter(Boolean).map((each) => {
     const colon = each.indexOf(":");
-    if (colon < 1) throw new Error(`This line is no header: ${each}`);
+    if (colon < 1) throw new Error(`Not a header: ${each}`);
     return [each.slice(0, colon).trim(), each.slice(colon + 1).trim()];
   }));
   const open = async (event) => {

@@ -107,7 +107,7 @@ function List({ log, view, query, settings }) {
     ${log.isLive ? html`<${FaultBanner} />` : html`<${FileBanner} log=${log} />`}
     <${FilterField} q=${query.q ?? ""} problem=${view.problem} isSearching=${view.isSearching} />
     <div class="row between bar-row">
-      <${Tabs} label="Ways to look" current=${isWaterfall ? "waterfall" : "log"} tabs=${[["log", "Exchanges"], ["waterfall", "Waterfall"]]} onChange=${(name) => filterBy({ view: name === "waterfall" ? name : "" })} />
+      <${Tabs} label="View" current=${isWaterfall ? "waterfall" : "log"} tabs=${[["log", "Exchanges"], ["waterfall", "Waterfall"]]} onChange=${(name) => filterBy({ view: name === "waterfall" ? name : "" })} />
       ${isWaterfall
         ? null
         : html`<div class="row">
@@ -129,9 +129,9 @@ function List({ log, view, query, settings }) {
           : html`<${Loading} what="Reading the log" />`
         : shown.length || !view.isComplete
           ? html`<${Table} key=${query.q ?? ""} log=${log} rows=${shown} query=${query} />`
-          : html`<${Empty} title=${view.isCleared ? "Cleared" : "No exchange fits this filter"}>
-              <p>${view.isCleared ? "New exchanges appear here." : html`${count(log.rows.length)} exchanges do not. Live ones appear as soon as one fits.`}</p>
-              ${query.q ? html`<button type="button" onClick=${() => filterBy({ q: "" })}>Without the filter</button>` : null}<//>`}
+          : html`<${Empty} title=${view.isCleared ? "Cleared" : "No exchange matches this filter"}>
+              <p>${view.isCleared ? "New exchanges appear here." : html`${count(log.rows.length)} exchanges do not match. New ones that match appear here.`}</p>
+              ${query.q ? html`<button type="button" onClick=${() => filterBy({ q: "" })}>Remove the filter</button>` : null}<//>`}
     ${dialog === "recording" && settings.data
       ? html`<${Dialog} title="Record agents" onClose=${() => setDialog("")}><${Recordings} settings=${settings.data} onChange=${settings.again} /><//>`
       : null}
@@ -174,7 +174,7 @@ function FilterField({ q, problem, isSearching }) {
 }
 
 const COLUMNS = [
-  { title: "Time" }, { title: "" }, { title: "Agent" }, { title: "Operation" }, { title: "Spoken", className: "wide-only" }, { title: "Task", className: "wide-only" },
+  { title: "Time" }, { title: "" }, { title: "Agent" }, { title: "Operation" }, { title: "Protocol", className: "wide-only" }, { title: "Task", className: "wide-only" },
   { title: "Status" }, { title: "Size", className: "right wide-only" }, { title: "Events", className: "right wide-only" }, { title: "Duration", className: "right" }, { title: "Checks", className: "wide-only" }, { title: "" },
 ];
 
@@ -273,7 +273,7 @@ function NothingYet({ log, settings, recorded }) {
   if (!log.isLive) return html`<${Empty} title="The file has no exchanges"><p>Open another one.</p><//>`;
   if (recorded.length) {
     const [owner, slug] = recorded[0].handle.split("/");
-    return html`<${Empty} title="Nothing has passed yet">
+    return html`<${Empty} title="No requests yet">
       <p>${recorded.map(({ handle }) => handle).slice(0, 5).join(", ")} ${recorded.length === 1 ? "is" : "are"} recorded. The next request appears here.</p>
       <a class="button primary" href=${link("chat", owner, slug)}>Send one</a> <code>${`trunkline send ${location.origin} hello`}</code><//>`;
   }
@@ -322,7 +322,7 @@ function Export({ rows, terms, onDone }) {
       notifyError(error);
     }
   };
-  return html`<p>A session file holds the exchanges that fit the filter, with headers, bodies and events. It opens in the inspector of any gateway, without a network.</p>
+  return html`<p>A session file holds the exchanges that match the filter, with headers, bodies and events. It opens in the inspector of any gateway, without a network.</p>
     <p><strong>Secrets that the gateway knows or recognises are masked; the texts of messages are not.</strong> Look through the file before you give it away.</p>
     ${rows.length > MOST_EXPORTED && !bySelf ? html`<p class="notice ask">Only the last ${count(MOST_EXPORTED)} of ${count(rows.length)} are saved. Filter by a task or an agent for all of one.</p>` : null}
     <div class="row end"><span class="hint" role="status">${progress}</span><button type="button" class="primary" disabled=${Boolean(progress)} onClick=${save}>Save ${bySelf && terms.length === 0 ? "all" : plural(Math.min(rows.length, bySelf ? Infinity : MOST_EXPORTED), "exchange")}</button></div>`;

@@ -127,7 +127,7 @@ function Facts({ log, record }) {
   return html`<dl class="facts strip">
     <div><dt>Status</dt><dd><${Status} row=${record} /></dd></div>
     <div><dt>Agent</dt><dd>${record.agent ? html`<a href=${log.isLive ? link("agents", ...record.agent.split("/")) : filter(`agent:${record.agent}`)}>${line(record.agent, 100)}</a>` : "–"}</dd></div>
-    <div><dt>Spoken</dt><dd><${Spoken} record=${record} /></dd></div>
+    <div><dt>Protocol</dt><dd><${Spoken} record=${record} /></dd></div>
     <div><dt>At</dt><dd><time datetime=${record.at} title=${exact(record.at)}>${clock(record.at)}</time></dd></div>
     <div><dt>Duration</dt><dd>${record.ms === null ? html`<${Badge} tone="accent">open<//>` : duration(record.ms)}</dd></div>
     <div><dt>Sent, received</dt><dd>${bytes(record.requestBytes)}, ${bytes(record.responseBytes)}</dd></div>
@@ -138,7 +138,7 @@ function Facts({ log, record }) {
     ${record.contextId ? html`<div><dt>Context</dt><dd><${Id} id=${record.contextId} href=${filter(`context:${record.contextId}`)} /></dd></div>` : null}
     ${record.principal ? html`<div><dt>Caller</dt><dd>${line(record.principal, 100)}</dd></div>` : null}
     <div><dt>Peer</dt><dd>${line(record.peer, 100) || "–"}</dd></div>
-    ${record.parent ? html`<div><dt>Led to by</dt><dd><${Id} id=${record.parent} href=${log.href(record.parent, {})} /></dd></div>` : null}
+    ${record.parent ? html`<div><dt>Parent</dt><dd><${Id} id=${record.parent} href=${log.href(record.parent, {})} /></dd></div>` : null}
     ${log.isLive && isOperator() && record.taskId && record.side === "server" ? html`<div><dt>Keep</dt><dd><${Keep} taskId=${record.taskId} /></dd></div>` : null}
   </dl>`;
 }
@@ -245,7 +245,7 @@ export function Frames({ record, find = "", chosen, onChoose }) {
           <${Body} key=${chosen} value=${payload(current) || current.data} find=${find} label=${`Event ${chosen + 1}`} /></div>`
       : shown.length
         ? html`<p class="hint">Choose an event to see it.</p>`
-        : html`<p class="hint">No event has this text.</p>`}
+        : html`<p class="hint">No event contains this text.</p>`}
   </div>`;
 }
 
@@ -272,7 +272,7 @@ function Checks({ record, findings }) {
       : html`<p>The file has no findings. This gateway can check its messages; that sends them to it.</p><button type="button" onClick=${ask}>Check with this gateway</button>`;
   }
   if (!found.isChecked) {
-    return html`<p class="quiet">This is no request of A2A whose messages have rules here.</p>`;
+    return html`<p class="quiet">This is not an A2A request, so there are no rules to check.</p>`;
   }
   const pointed = (pointer) => {
     const number = /^\/?(\d+)/.exec(pointer)?.[1];
@@ -293,7 +293,7 @@ function Commands({ record }) {
   const { request: sent, masked } = composed(record);
   const isBinary = record.requestBody.base64 !== undefined;
   if (isBinary || record.binding === "websocket") {
-    return html`<p class="quiet">${isBinary ? "The body is not text, so there is no line for it." : "A socket carries many messages; there is no line for it."}</p>`;
+    return html`<p class="quiet">${isBinary ? "The body is not text, so there is no command for it." : "A WebSocket carries many messages, so there is no command for it."}</p>`;
   }
   return html`<div class="stack">
     ${record.truncated ? html`<p class="notice ask">The body was not kept whole, so these send less than was sent.</p>` : null}

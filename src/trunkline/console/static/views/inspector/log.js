@@ -262,7 +262,7 @@ export function pin(id, isPinned) {
   });
 }
 
-// The rows of a log that fit a filter, in their order. New rows are tested as they come; a filter that
+// The rows of a log that match a filter, in their order. New rows are tested as they come; a filter that
 // changes is applied in slices.
 export class View {
   shown = [];

@@ -64,7 +64,7 @@ export function Command({ title, text, note }) {
   </section>`;
 }
 
-// The facts that tell how an exchange was spoken.
+// The binding and the version of an exchange.
 export function Spoken({ record }) {
   const { version, binding } = record.requestBody ? spoken(record) : record;
   return html`<${Badge}>${binding === "rest" ? "HTTP+JSON" : binding === "jsonrpc" ? "JSON-RPC" : safe(binding)}<//>
