@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 from tests.acceptance.gateway import Gateway, gateway
+from tests.browser.hub_world import hub as hub
 from tests.browser.world import CODE, CONFIG
 
 CHROMIUM = next(

@@ -264,7 +264,7 @@ function AgentForm({ agent, onSaved }) {
               ${isList || isLong ? html`<textarea rows="3" ...${given}></textarea>` : html`<input type=${isSecret ? "password" : "text"} autocomplete="off" ...${given} />`}<//>`;
           })}
           <${Field} label="Further keys, as JSON" hint="With the names of the configuration." error=${errorOfRest ? `${errorOfRest.field}: ${errorOfRest.description}` : ""}>
-            <textarea rows="3" class="mono" spellcheck="false" placeholder="{}" ...${text("rest")} aria-invalid=${errorOfRest ? "true" : undefined}></textarea><//>`}
+            <textarea rows="3" class="mono" spellcheck=${false} placeholder="{}" ...${text("rest")} aria-invalid=${errorOfRest ? "true" : undefined}></textarea><//>`}
     </fieldset>
     <details class="card" open=${Boolean(errorAt("limits")) || undefined}><summary>Limits</summary>
       <div class="fields">${LIMITS.map(([name, label, hint]) => {
@@ -279,9 +279,9 @@ function AgentForm({ agent, onSaved }) {
         <select value=${draft.profile} onChange=${(event) => set({ profile: event.target.value })}>${PROFILES.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select><//>
       <p><${Switch} label="Isolated: it cannot call other agents" isOn=${draft.isolated} onChange=${(isolated) => set({ isolated })} /></p>
       <${Field} label="Skills, as JSON" hint='For example [{"id": "ask", "name": "Ask"}]' error=${errorAt("skills")}>
-        <textarea rows="3" class="mono" spellcheck="false" ...${text("skills")} aria-invalid=${errorAt("skills") ? "true" : undefined}></textarea><//>
+        <textarea rows="3" class="mono" spellcheck=${false} ...${text("skills")} aria-invalid=${errorAt("skills") ? "true" : undefined}></textarea><//>
       <${Field} label="Settings, as JSON" hint='Further keys of an agent in the configuration, for example {"input_modes": ["text/plain"]}' error=${errorAt("settings")}>
-        <textarea rows="4" class="mono" spellcheck="false" placeholder="{}" ...${text("settings")} aria-invalid=${errorAt("settings") ? "true" : undefined}></textarea><//>
+        <textarea rows="4" class="mono" spellcheck=${false} placeholder="{}" ...${text("settings")} aria-invalid=${errorAt("settings") ? "true" : undefined}></textarea><//>
     </details>
     <div class="row"><button class="primary" disabled=${isBusy}>${agent ? "Save" : draft.isPublished ? "Publish" : "Save as a draft"}</button>
       <a class="button" href=${link("hub", "agents")}>${agent ? "To the list" : "Cancel"}</a></div>

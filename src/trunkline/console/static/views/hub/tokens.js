@@ -190,7 +190,7 @@ function NewToken() {
             onChange=${(event) => set({ scopes: event.target.checked ? [...draft.scopes, scope] : draft.scopes.filter((each) => each !== scope) })} /> ${title}</label>`,
         )}${errorAt("scopes") ? html`<span class="error" role="alert">${safe(errorAt("scopes"), 300)}</span>` : null}</fieldset>
         <${Field} label="Agents" hint=${draft.personal ? "Empty: all that you may call. Else handles or owner/*, one on each line." : "Handles, owner/* or *, one on each line."} error=${errorAt("agents")}>
-          <textarea name="agents" rows="3" class="mono" spellcheck="false" placeholder="acme/echo" value=${draft.agents} aria-invalid=${errorAt("agents") ? "true" : undefined} onInput=${(event) => set({ agents: event.target.value })}></textarea><//>
+          <textarea name="agents" rows="3" class="mono" spellcheck=${false} placeholder="acme/echo" value=${draft.agents} aria-invalid=${errorAt("agents") ? "true" : undefined} onInput=${(event) => set({ agents: event.target.value })}></textarea><//>
         ${operates && !draft.personal
           ? html`<p><${Switch} label="Also every public agent" isOn=${draft.open} onChange=${(open) => set({ open })} /></p>
               ${draft.scopes.includes("admin")
