@@ -134,7 +134,9 @@ function Frame() {
     document.title = `${current.title} · Trunkline`;
     showInTitle();
     setOpen(false);
-    document.getElementById("view")?.focus({ preventScroll: true });
+    // The view takes the focus, but not from a field of its own whose address changed.
+    const view = document.getElementById("view");
+    if (!view?.contains(document.activeElement)) view?.focus({ preventScroll: true });
   }, [path.join("/")]);
   const Direct = current.view && path.length < 2 ? current.view() : null;
   const places = VIEWS.map(({ name, title }) => ({ title, href: link(name) }));

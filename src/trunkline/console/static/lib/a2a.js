@@ -1,6 +1,6 @@
 // `Peer`: an agent of the gateway as A2A shows it. It speaks 1.0 and 0.3, over JSON-RPC and HTTP+JSON,
 // and gives everything in the form of 1.0, so that the views know one form.
-import { ApiError, refusal, request } from "./api.js";
+import { ApiError, me, refusal, request } from "./api.js";
 import { isOver, isWaitingForPerson, stateName } from "./format.js";
 import { events } from "./sse.js";
 
@@ -133,85 +133,150 @@ export class Peer {
 
   // Send a message and follow its task until it ends or waits for a person, over any number of
   // connections: a lost one is resumed behind the last event. The key lets the message be sent
-  // again without a second run. `onConnection` gets "open", "lost" or "resumed".
-  async *converse(params, { signal, onConnection = () => {} } = {}) {
-    const key = crypto.randomUUID();
+  // again without a second run, also after a reload. `onConnection` gets "open", "lost",
+  // "signed-out" or "resumed".
+  async *converse(params, { signal, key = crypto.randomUUID(), onConnection = () => {} } = {}) {
     if (!this.canStream) {
-      yield* this.#sendAndPoll(params, key, signal);
+      yield* this.#sendAndPoll(params, { signal, key, onConnection });
       return;
     }
     const known = { taskId: null, seq: null, state: "" };
-    let pause = FIRST_PAUSE_MS;
-    while (true) {
+    const pauses = new Pauses(signal, onConnection);
+    while (!known.taskId) {
       try {
         for await (const event of this.stream(params, { signal, key })) {
+          pauses.reset();
           onConnection("open");
-          pause = FIRST_PAUSE_MS;
           note(known, event);
           yield event;
-          if (event.message) return;
+          if (event.message || isWaitingForPerson(known.state)) return;
         }
-        break;
+        // The connection ended without an answer, as a gateway that stops does: ask again.
+        if (!known.taskId) await pauses.after(null);
       } catch (error) {
         if (signal?.aborted || !isPassing(error)) throw error;
-        onConnection("lost");
-        await rest(pause, signal);
-        pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
-        if (known.taskId) break;
+        await pauses.after(error);
       }
     }
-    if (known.taskId) yield* this.follow(known.taskId, { lastSeq: known.seq, state: known.state, signal, onConnection });
+    yield* this.follow(known.taskId, { lastSeq: known.seq, state: known.state, signal, onConnection });
   }
 
-  // The events of a task behind `lastSeq`, until it ends or waits for a person.
-  async *follow(taskId, { lastSeq = null, state = "", signal, onConnection = () => {} } = {}) {
+  // The events of a task behind `lastSeq`, until it ends or waits for a person. A question older
+  // than `since` was answered meanwhile, and does not end it.
+  async *follow(taskId, { lastSeq = null, state = "", since = "", signal, onConnection = () => {} } = {}) {
     const known = { taskId, seq: lastSeq, state };
-    let pause = FIRST_PAUSE_MS;
-    while (!isOver(known.state) && !isWaitingForPerson(known.state)) {
+    const isDone = (event) =>
+      isOver(known.state) || (isWaitingForPerson(known.state) && !(timeOf(event) && timeOf(event) < since));
+    const pauses = new Pauses(signal, onConnection);
+    let isFirst = true;
+    if (isDone()) return;
+    while (true) {
       try {
         if (!this.canStream) {
-          await rest(POLL_MS, signal);
+          if (!isFirst) await rest(POLL_MS, signal);
           const task = await this.getTask(taskId, { signal });
-          note(known, { task });
+          note(known, { seq: null, task });
+          onConnection("open");
           yield { seq: null, task };
-          continue;
-        }
-        for await (const event of this.subscribe(taskId, { lastSeq: known.seq, signal })) {
-          onConnection("resumed");
-          pause = FIRST_PAUSE_MS;
-          note(known, event);
-          yield event;
-          // A subscription goes on behind a question; the answer opens a stream of its own.
-          if (isWaitingForPerson(known.state)) return;
+          if (isDone()) return;
+        } else {
+          let last = null;
+          for await (const event of this.subscribe(taskId, { lastSeq: known.seq, signal })) {
+            pauses.reset();
+            onConnection(isFirst ? "open" : "resumed");
+            note(known, event);
+            if (event.task || event.statusUpdate) last = event;
+            yield event;
+            // A subscription goes on behind a question; the answer opens a stream of its own. An
+            // ended task may have later events in its journal: they come before the stream ends.
+            if (isWaitingForPerson(known.state) && isDone(event)) return;
+          }
+          if (last && isDone(last)) return;
         }
       } catch (error) {
         if (signal?.aborted) throw error;
         if (!isPassing(error)) {
-          // It ended meanwhile, and everything was seen but the last state.
-          const task = await this.getTask(taskId, { signal });
-          yield { seq: null, task };
+          // It ended and everything was seen, or this agent's events cannot be read again.
+          yield { seq: null, task: await this.getTask(taskId, { signal }) };
           return;
         }
-        onConnection("lost");
+        await pauses.after(error);
       }
-      if (isOver(known.state) || isWaitingForPerson(known.state)) return;
-      await rest(pause, signal);
-      pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+      if (isOver(known.state)) return;
+      if (this.canStream && !isFirst) await pauses.after(null);
+      isFirst = false;
     }
   }
 
-  async *#sendAndPoll(params, key, signal) {
+  async *#sendAndPoll(params, { signal, key, onConnection }) {
     const configuration = { ...params.configuration, returnImmediately: true };
-    const result = await this.send({ ...params, configuration }, { signal, key });
+    const pauses = new Pauses(signal, onConnection);
+    let result;
+    while (!result) {
+      try {
+        result = await this.send({ ...params, configuration }, { signal, key });
+      } catch (error) {
+        if (signal?.aborted || !isPassing(error)) throw error;
+        await pauses.after(error);
+      }
+    }
     yield { seq: null, ...result };
-    if (result.task) yield* this.follow(result.task.id, { state: result.task.status?.state, signal });
+    if (result.task) yield* this.follow(result.task.id, { state: result.task.status?.state, signal, onConnection });
   }
 }
 
+// The pauses between attempts, each twice the last one.
+class Pauses {
+  #ms = FIRST_PAUSE_MS;
+
+  constructor(signal, onConnection) {
+    this.signal = signal;
+    this.onConnection = onConnection;
+  }
+
+  reset() {
+    this.#ms = FIRST_PAUSE_MS;
+  }
+
+  async after(error) {
+    if (error?.status === 401) {
+      this.onConnection("signed-out");
+      await signedIn(this.signal);
+      return;
+    }
+    if (error) this.onConnection("lost");
+    await rest(Math.max(this.#ms, (error?.retryAfterS ?? 0) * 1000), this.signal);
+    this.#ms = Math.min(this.#ms * 2, LONGEST_PAUSE_MS);
+  }
+}
+
+// Resolves when somebody has signed in again.
+function signedIn(signal) {
+  return new Promise((done, stop) => {
+    if (me.get()?.signedIn) {
+      // The page does not know yet that the session is gone: look again in a moment.
+      setTimeout(done, FIRST_PAUSE_MS);
+      return;
+    }
+    const unfollow = me.follow((who) => {
+      if (!who?.signedIn) return;
+      unfollow();
+      done();
+    });
+    signal?.addEventListener("abort", () => {
+      unfollow();
+      stop(signal.reason);
+    }, { once: true });
+  });
+}
+
+const timeOf = (event) => (event?.statusUpdate ?? event?.task)?.status?.timestamp ?? "";
+
 // The peer of an AgentView of /api/v1/agents.
-export function peerOf(agent, { version, binding } = {}) {
+export function peerOf(agent, { version, binding, canStream = true } = {}) {
   const versions = agent.versions?.length ? agent.versions : ["1.0"];
   return new Peer({
+    canStream,
     jsonrpcPath: agent.jsonrpcPath,
     restPath: agent.restPath,
     version: version ?? (versions.includes("1.0") ? "1.0" : versions[0]),
@@ -221,6 +286,7 @@ export function peerOf(agent, { version, binding } = {}) {
 
 function note(known, event) {
   if (event.seq !== null) known.seq = event.seq;
+  if (event.gap) known.seq = null;
   if (event.task) {
     known.taskId = event.task.id;
     known.state = event.task.status?.state;
@@ -230,9 +296,9 @@ function note(known, event) {
   } else if (event.artifactUpdate) known.taskId = event.artifactUpdate.taskId;
 }
 
-// Whether trying again can help: no answer, or a gateway that says so.
+// Whether trying again can help: no answer, a session that ended, or a gateway that says so.
 function isPassing(error) {
-  if (error instanceof ApiError) return error.status === 0 || [429, 502, 503, 504].includes(error.status);
+  if (error instanceof ApiError) return error.status === 0 || [401, 429, 502, 503, 504].includes(error.status);
   return error instanceof TypeError || error?.name === "NetworkError";
 }
 

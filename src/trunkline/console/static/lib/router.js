@@ -40,3 +40,9 @@ export function filterBy(changes) {
   history.replaceState(null, "", link(...path, { ...query, ...changes }));
   place.set(read());
 }
+
+// Another address for what is shown, without a step in the history.
+export function replace(...parts) {
+  history.replaceState(null, "", link(...parts));
+  place.set(read());
+}
