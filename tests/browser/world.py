@@ -19,6 +19,9 @@ backend = { kind = "python", target = "code.py:planner" }
 [agents."demo/worker"]
 backend = { kind = "python", target = "code.py:worker" }
 
+[agents."demo/boss"]
+backend = { kind = "python", target = "code.py:boss" }
+
 [agents."demo/scripted"]
 name = "Scripted"
 description = "Does what it is told"
@@ -74,4 +77,19 @@ async def worker(turn):
     yield turn.artifact(name="dot", raw=PIXEL, media_type="image/png", filename="dot.png")
     yield turn.artifact(name="n", raw=b"a,b\\n1,2\\n", media_type="text/csv", filename="notes.csv")
     yield f"I got {len(turn.files)} files."
+
+
+@agent(name="Boss", skills=["lead"])
+async def boss(turn):
+    """Asks two others at once, and then the echo."""
+    plan = turn.call_batch(
+        [
+            {"agent": "demo/echo", "input": "first"},
+            {"agent": "demo/writer", "input": "second"},
+        ]
+    )
+    async for _ in plan:
+        pass
+    answer = await turn.call("demo/echo", "third")
+    yield f"All done: {answer['status']}"
 '''

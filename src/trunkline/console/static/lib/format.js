@@ -29,12 +29,12 @@ export function clock(time) {
   return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${ms}`;
 }
 
+// Made once: to make a formatter takes longer than to draw a row.
+const EXACT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "long" });
+
 export function exact(time) {
   const date = new Date(time);
-  return Number.isNaN(date.getTime()) ? String(time ?? "") : date.toLocaleString("en-GB", {
-    dateStyle: "medium",
-    timeStyle: "long",
-  });
+  return Number.isNaN(date.getTime()) ? String(time ?? "") : EXACT.format(date);
 }
 
 export function bytes(count) {

@@ -67,7 +67,7 @@ export function Id({ id, href, whole = false }) {
         event.stopPropagation();
         event.preventDefault();
         navigator.clipboard?.writeText(id).then(() => notify("Copied"), () => copyBySelection(id));
-      }}>⧉</button>
+      }}><i aria-hidden="true"></i></button>
   </span>`;
 }
 

@@ -1,13 +1,14 @@
 // `Waterfall`: when what happened to a task, as lanes over one axis of time: its states, its turns
 // with the time in the queue, and the calls that belong to it. Long times without any event are cut
 // short on the axis, so that a task that waited for three days is still legible.
+import { handleOf } from "../lib/agents.js";
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { clock, duration, exact, line, stateTone, stateWord } from "../lib/format.js";
 import { link } from "../lib/router.js";
 
 // A gap longer than this share of the time without gaps is cut short to it.
 const GAP_SHARE = 0.08;
-const MIN_CUT_MS = 2000;
+const MIN_CUT_MS = 10_000;
 // Bars that begin in the same thousandth of the width cannot be told apart: only the first is drawn.
 const PLACES = 1000;
 
@@ -35,7 +36,8 @@ export function axisOf(from, to, gaps) {
   return { at, cuts, from, to };
 }
 
-export function Waterfall({ timeline, task, isOver, seqHref, selectedAt }) {
+// `lastAt` is the time of the last event, if it is known.
+export function Waterfall({ timeline, task, lastAt, isOver, seqHref, selectedAt }) {
   const now = useNow(!isOver);
   const { states, turns, gaps, calls } = timeline;
   const axis = useMemo(() => {
@@ -49,7 +51,7 @@ export function Waterfall({ timeline, task, isOver, seqHref, selectedAt }) {
       if (time < from) from = time;
       if (time > to) to = time;
     }
-    return axisOf(from, to, isOver ? gaps : [...gaps, { from: task.statusAt, to: new Date(now).toISOString() }]);
+    return axisOf(from, to, isOver || !lastAt ? gaps : [...gaps, { from: lastAt, to: new Date(now).toISOString() }]);
   }, [timeline, isOver ? 0 : now]);
   const end = (time) => ms(time) || axis.to;
   const [stateBars, turnBars, callBars] = useMemo(
@@ -64,8 +66,8 @@ export function Waterfall({ timeline, task, isOver, seqHref, selectedAt }) {
         return [Number.isNaN(waited.from) ? null : waited, ran].filter(Boolean);
       }),
       calls.map((call) => ({
-        from: ms(call.createdAt), to: end(call.endedAt), tone: callTone(call.status), text: line(call.callee, 40), href: link("calls", call.id),
-        title: `Call of ${line(call.callee, 80)}, ${call.status}, ${span(ms(call.createdAt), end(call.endedAt))}`,
+        from: ms(call.createdAt), to: end(call.endedAt), tone: callTone(call.status), text: calleeOf(call), href: link("calls", call.id),
+        title: `Call of ${calleeOf(call)}, ${call.status}, ${span(ms(call.createdAt), end(call.endedAt))}`,
       })),
     ],
     [timeline, axis],
@@ -82,6 +84,12 @@ export function Waterfall({ timeline, task, isOver, seqHref, selectedAt }) {
 }
 
 const span = (from, to) => duration(to - from) || "time unknown";
+
+// The tools that make a plan of several calls.
+const PLANS = { agent_call_batch: "batch", debate_call: "debate" };
+
+export const planOf = (name) => PLANS[String(name).replace(/^tool:/, "")];
+export const calleeOf = ({ callee }) => (planOf(callee) ? `a ${planOf(callee)}` : line(handleOf(callee), 80));
 
 export const callTone = (status) =>
   ({ completed: "good", error: "bad", timeout: "bad", input_required: "ask", pending: "run" })[status] ?? "off";
@@ -114,7 +122,7 @@ function Lane({ name, bars, axis, selectedAt, mostRows = 1 }) {
   </div>`;
 }
 
-const placeOf = (left, right) => ({ left: `${left * 100}%`, width: `max(3px, ${(right - left) * 100}%)` });
+const placeOf = (left, right) => ({ left: `min(100% - 3px, ${left * 100}%)`, width: `max(3px, ${(right - left) * 100}%)` });
 
 // The bars with their place; overlapping ones go into further rows, as far as there are some.
 function placed(bars, axis, mostRows) {

@@ -11,14 +11,12 @@ import { useLoaded } from "../lib/state.js";
 import { ensureStyle } from "../lib/style.js";
 import { Badge, Empty, Id, Loading, Problem, Time } from "../parts/basics.js";
 import { JsonView } from "../parts/json.js";
-import { callTone } from "../parts/timeline.js";
+import { callTone, calleeOf, planOf } from "../parts/timeline.js";
 import { VirtualList, useNarrow } from "../parts/vlist.js";
 import { Typed, callerOf } from "./tasks.js";
 
 const MOST = 5000;
 const STATUSES = [["", "Any status"], ["pending", "Pending"], ["completed", "Completed"], ["input_required", "Input required"], ["error", "Error"], ["timeout", "Timed out"], ["discarded", "Discarded"]];
-// The tools that make a plan of several calls.
-const PLANS = { agent_call_batch: "batch", debate_call: "debate" };
 
 export default function Calls({ path, query }) {
   const [isReady, setReady] = useState(false);
@@ -139,11 +137,6 @@ function Tree({ chosen, query }) {
   </div>`;
 }
 
-const asks = (call) => {
-  const plan = PLANS[call.callee.replace(/^tool:/, "")];
-  return plan ? `a ${plan}` : handleOf(call.callee);
-};
-
 function cells(row, fold) {
   const { call, level, children, isOpen, isFit } = row;
   const dim = isFit ? "" : "dim";
@@ -151,8 +144,8 @@ function cells(row, fold) {
       ${children.length
         ? html`<button type="button" class="fold" tabindex="-1" aria-label=${isOpen ? "Close" : "Open"} onClick=${() => fold(row, !isOpen)}>${isOpen ? "▾" : "▸"}</button>`
         : html`<i class="leaf"></i>`}
-      <span dir="auto">${safe(handleOf(call.agent), 80)} → <strong>${safe(asks(call), 80)}</strong>${children.length && !isOpen ? html` <span class="quiet">${plural(children.length, "call")}</span>` : null}</span></span>
-    <span role="gridcell" class=${`c-tool quiet ${dim}`}>${line(PLANS[call.tool] ?? (call.tool || call.skill), 60)}</span>
+      <span dir="auto">${safe(handleOf(call.agent), 80)} → <strong>${calleeOf(call)}</strong>${children.length && !isOpen ? html` <span class="quiet">${plural(children.length, "call")}</span>` : null}</span></span>
+    <span role="gridcell" class=${`c-tool quiet ${dim}`}>${line(planOf(call.tool) ?? (call.tool || call.skill), 60)}</span>
     <span role="gridcell" class="c-status"><${Badge} tone=${callTone(call.status)}>${call.status.replace("_", " ")}<//></span>
     <span role="gridcell" class="c-start quiet"><${Time} at=${call.createdAt} /></span>
     <span role="gridcell" class="c-ms quiet">${call.endedAt ? duration(Date.parse(call.endedAt) - Date.parse(call.createdAt)) : "under way"}</span>

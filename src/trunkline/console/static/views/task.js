@@ -10,10 +10,10 @@ import { hear } from "../lib/live.js";
 import { useCalmly, useReread } from "../lib/reread.js";
 import { filterBy, go, link } from "../lib/router.js";
 import { useLoaded, useValue } from "../lib/state.js";
-import { Badge, Dialog, Empty, Field, Id, Loading, Problem, State, Tabs, Time, notify, notifyError } from "../parts/basics.js";
+import { Badge, Dialog, Empty, Field, Id, Loading, Problem, State, Tabs, Time, download, notify, notifyError } from "../parts/basics.js";
 import { Artifact, Message, Parts } from "../parts/content.js";
 import { JsonView } from "../parts/json.js";
-import { Waterfall, callTone } from "../parts/timeline.js";
+import { Waterfall, callTone, calleeOf } from "../parts/timeline.js";
 import { VirtualList, useNarrow } from "../parts/vlist.js";
 import { callerOf } from "./tasks.js";
 
@@ -70,7 +70,7 @@ export default function Task({ id, query }) {
     <${Problem} error=${details.error} again=${details.again} />
     <${Problem} error=${timeline.error} again=${timeline.again} />
     ${timeline.data
-      ? html`<${Waterfall} timeline=${timeline.data} task=${data} isOver=${isDone || isWaitingForPerson(state)}
+      ? html`<${Waterfall} timeline=${timeline.data} task=${data} lastAt=${journal.bySeq(journal.lastSeq)?.at ?? news?.at} isOver=${isDone || isWaitingForPerson(state)}
           seqHref=${(seq) => link("tasks", id, { seq })} selectedAt=${journal.bySeq(Number(query.seq))?.at} />`
       : timeline.error ? null : html`<${Loading} what="Reading the timeline" />`}
     <${Calls} calls=${timeline.data?.calls ?? []} />
@@ -153,7 +153,6 @@ function Head({ task, details, onChange }) {
 async function saveAs(address, name) {
   const response = await request(`/api/v1${address}`);
   if (!response.ok) throw new ApiError(response.status, (await response.json().catch(() => null))?.error?.message ?? `The gateway answered with status ${response.status}.`);
-  const { download } = await import("../parts/basics.js");
   download(name.replace(/[^\w.-]+/g, "_"), await response.blob());
 }
 
@@ -181,7 +180,7 @@ function RecordDialog({ id, onClose }) {
 function Calls({ calls }) {
   if (!calls.length) return null;
   return html`<details class="task-calls"><summary>${plural(calls.length, "call")} between agents</summary><ul class="bare">${calls.slice(0, 100).map(
-    (call) => html`<li key=${call.id} class="row"><a href=${link("calls", call.id)}>${safe(handleOf(call.agent), 100)} → ${safe(call.callee, 100)}</a>
+    (call) => html`<li key=${call.id} class="row"><a href=${link("calls", call.id)}>${safe(handleOf(call.agent), 100)} → ${calleeOf(call)}</a>
       <${Badge} tone=${callTone(call.status)}>${call.status.replace("_", " ")}<//><span class="quiet">${duration(Date.parse(call.endedAt) - Date.parse(call.createdAt))}</span>
       ${call.taskId ? html`<${Id} id=${call.taskId} href=${link("tasks", call.taskId)} />` : null}</li>`,
   )}</ul></details>`;

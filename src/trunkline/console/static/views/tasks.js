@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { handleOf, useAgents } from "../lib/agents.js";
 import { api, isOperator } from "../lib/api.js";
-import { count, line, plural, safe, stateName, stateTone, stateWord } from "../lib/format.js";
+import { count, line, plural, safe, shortId, stateName, stateTone, stateWord } from "../lib/format.js";
 import { hear } from "../lib/live.js";
 import { useCalmly, useReread } from "../lib/reread.js";
 import { filterBy, go, link } from "../lib/router.js";
@@ -165,6 +165,8 @@ function useTaskList(query) {
 
 function TaskList({ query }) {
   const operator = isOperator();
+  // On a narrow page the filters open by a button.
+  const [isOpen, setOpen] = useState(FILTERS.some((name) => name !== "q" && query[name]));
   const [text, setText] = useState(query.q ?? "");
   useEffect(() => setText(query.q ?? ""), [query.q]);
   useEffect(() => {
@@ -201,8 +203,9 @@ function TaskList({ query }) {
   return html`<div class="view fill tasks">
     <div class="view-head"><h1>Tasks</h1>
       <input type="search" data-filter aria-label="Filter tasks by text or id" placeholder="Text or id  /" value=${text} onInput=${(event) => setText(event.target.value)} />
+      <button type="button" class="more-filters" aria-expanded=${String(isOpen)} onClick=${() => setOpen(!isOpen)}>Filters</button>
     </div>
-    <${Filters} query=${query} operator=${operator} />
+    <${Filters} query=${query} operator=${operator} isOpen=${isOpen} />
     <${Problem} error=${list.error} again=${list.look} />
     <p class="row list-note" role="status">
       <span class="quiet">${noteOf(list, rows, q, isSearching)}</span>
@@ -251,7 +254,7 @@ function NoTasks({ isFiltered }) {
     : html`<${Empty} title="There are no tasks yet"><p><a href=${link("agents")}>Choose an agent</a> and send it a message, or use <code>trunkline send</code>.</p><//>`;
 }
 
-function Filters({ query, operator }) {
+function Filters({ query, operator, isOpen }) {
   const agents = useAgents();
   const chosen = new Set((query.state ?? "").split(",").filter(Boolean).map(stateName));
   const toggle = (state) => {
@@ -259,7 +262,7 @@ function Filters({ query, operator }) {
     filterBy({ state: next.join(",") });
   };
   const isPreset = SINCE.some(([value]) => value === (query.since ?? ""));
-  return html`<div class="filters">
+  return html`<div class=${`filters ${isOpen ? "" : "closed"}`}>
     <div class="row chips" role="group" aria-label="States">${STATES.map(
       (state) => html`<button key=${state} type="button" class=${`small state ${stateTone(state)}`} aria-pressed=${String(chosen.has(state))}
         onClick=${() => toggle(state)}><i aria-hidden="true"></i>${stateWord(state)}</button>`,
@@ -288,15 +291,15 @@ export function Typed({ name, label, query, list, isFilter = false }) {
 
 function Rows({ rows, operator, onNear }) {
   const isNarrow = useNarrow();
-  const columns = [{ title: "State" }, { title: "Last words" }, { title: "Agent" }, ...(operator ? [{ title: "Caller" }] : []), { title: "Context" }, { title: "Task" }, { title: "Changed" }];
-  return html`<${VirtualList} label="Tasks" className=${`task-rows ${operator ? "with-caller" : ""}`} rows=${rows} rowHeight=${isNarrow ? 62 : 42}
+  const columns = [{ title: "State" }, { title: "Last words" }, { title: operator ? "Agent, caller" : "Agent" }, { title: "Task, context" }, { title: "Changed" }];
+  return html`<${VirtualList} label="Tasks" className="task-rows" rows=${rows} rowHeight=${isNarrow ? 62 : 50}
     columns=${columns} rowKey=${(task) => task.id} onNear=${onNear} onSelect=${(task) => go("tasks", task.id)}
     row=${(task) => html`<span role="gridcell" class="c-state"><${State} state=${task.state} /></span>
-      <a role="gridcell" class="c-text" dir="auto" tabindex="-1" href=${link("tasks", task.id)}>${line(task.text) || html`<span class="quiet">(no text)</span>`}</a>
-      <span role="gridcell" class="c-agent">${safe(handleOf(task.agent), 100)}</span>
-      ${operator ? html`<span role="gridcell" class="c-caller quiet" title=${safe(callerOf(task), 300)}>${safe(callerOf(task), 100)}</span>` : null}
-      <span role="gridcell" class="c-context">${isNarrow ? null : html`<${Id} id=${task.contextId} href=${link("tasks", { context: task.contextId })} />`}</span>
-      <span role="gridcell" class="c-id">${isNarrow ? null : html`<${Id} id=${task.id} href=${link("tasks", task.id)} />`}</span>
+      <span role="gridcell" class="c-text" dir="auto">${line(task.text) || html`<span class="quiet">(no text)</span>`}</span>
+      <span role="gridcell" class="c-agent"><span>${safe(handleOf(task.agent), 100)}</span>
+        ${operator ? html`<span class="quiet" title=${safe(callerOf(task), 300)}>${safe(callerOf(task), 100)}</span>` : null}</span>
+      <span role="gridcell" class="c-id"><${Id} id=${task.id} href=${link("tasks", task.id)} />
+        ${isNarrow ? null : html`<a class="id quiet" tabindex="-1" title=${`Tasks of the context ${safe(task.contextId, 300)}`} href=${link("tasks", { context: task.contextId })}>${shortId(safe(task.contextId, 200))}</a>`}</span>
       <span role="gridcell" class="c-time quiet"><${Time} at=${task.statusAt} /></span>`} />`;
 }
 
