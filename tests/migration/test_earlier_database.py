@@ -181,3 +181,15 @@ async def test_a_migration_that_was_killed_starts_again(database: Path, after: i
     assert {record.body for record in many} == {key_body(b"digest", DONE)}
     await w.close()
     assert check(database).faults == []
+
+
+async def test_entries_of_before_have_no_time_and_later_ones_have(database: Path) -> None:
+    w = serve(database)
+    await w.open()
+    before = len(await w.store.entries(PAUSED, after=0, limit=100))
+    assert said(await w.send("say blue", task=PAUSED)) == "blue"
+    found = await w.store.entries(PAUSED, after=0, limit=100)
+    times = [entry.committed_ms for entry in found]
+    assert times[:before] == [None] * before
+    assert {*times[before:]} == {w.clock.now_ms()}
+    await w.close()

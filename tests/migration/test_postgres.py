@@ -130,3 +130,23 @@ def claim_as_before(url: str) -> list[str]:
             "SELECT scope FROM claim_due_1('{timer.1}', '{9}', %s)", [YEARS_MS]
         )
         return [scope for (scope,) in rows]
+
+
+async def test_entries_of_before_have_no_time_and_later_ones_have(earlier_url: str) -> None:
+    async with on_postgres(earlier_url, count=1, retention_s=0) as cluster:
+        (w,) = cluster.worlds
+        store = cluster.nodes[0].store
+        before = len(await store.entries(PAUSED, after=0, limit=100))
+        assert said(await w.send("say blue", task=PAUSED)) == "blue"
+        found = await store.entries(PAUSED, after=0, limit=100)
+        times = [entry.committed_ms for entry in found]
+        assert times[:before] == [None] * before
+        assert None not in times[before:]
+    # A node of the release before names no time, and the database sets it.
+    with psycopg.connect(earlier_url, autocommit=True) as connection:
+        row = connection.execute(
+            "INSERT INTO events (task, seq, kind, body)"
+            " SELECT task, 1000000, kind, body FROM events LIMIT 1 RETURNING committed_ms"
+        ).fetchone()
+        assert row is not None
+        assert row[0] is not None

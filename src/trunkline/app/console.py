@@ -12,6 +12,7 @@ from starlette.requests import Request
 from trunkline.api.api import Api, Route
 from trunkline.api.gateway_view import SignIn
 from trunkline.app.front import Front
+from trunkline.app.postgres import read_nodes
 from trunkline.app.runtimes import Runtimes
 from trunkline.console.authenticator import ConsoleAuthenticator
 from trunkline.console.codes import CODE_S, OneUseCodes
@@ -21,10 +22,11 @@ from trunkline.console.gateway_api import GatewayApi, GatewayFacts
 from trunkline.console.pages import FOLDER_PATH, ConsolePages
 from trunkline.console.session_api import SessionApi
 from trunkline.console.sessions import ConsoleSessions, is_console
+from trunkline.model.errors import PermissionDenied
 from trunkline.model.principal import ANONYMOUS, EVERYTHING, OPERATOR, Principal
 from trunkline.ports.clock import Clock
 from trunkline.runtime.due_work import DueKind
-from trunkline.server.access import is_direct, is_loopback
+from trunkline.server.access import check_origin, is_direct, is_loopback
 from trunkline.server.asgi import AsgiRequest, serve_with
 from trunkline.server.http import Request as HttpRequest
 from trunkline.server.http import Response as HttpResponse
@@ -85,7 +87,7 @@ class GatewayConsole:
             self.sessions,
             cookie=self.cookie,
             is_secure=self._is_secure,
-            is_own_host=self.is_own_host,
+            check_page=self._check_page,
             is_key=lambda digest: digest in self._keys,
             clock=clock,
         )
@@ -151,6 +153,13 @@ class GatewayConsole:
         is_open = settings.allows_anonymous() and not settings.is_exposed()
         self._operator = _ANONYMOUS if is_open else _OPERATOR
 
+    def _check_page(self, request: Request) -> None:
+        """Raises PermissionDenied for a request that is not of a page of this gateway."""
+        asked = AsgiRequest.of(request.scope, request.receive)
+        if not self.is_own_host(asked.headers.get(b"host", b"")):
+            raise PermissionDenied("The page is not served under this host name")
+        check_origin(asked, self._hosts)
+
     def _is_secure(self, request: Request) -> bool:
         host = request.headers.get("host", "").encode("latin-1")
         return self._base_url.startswith("https://") and not is_loopback(host)
@@ -159,7 +168,13 @@ class GatewayConsole:
         main = self._main().main
         return main is not None and main.is_shared
 
-    async def _facts(self) -> GatewayFacts:
+    async def _nodes(self) -> int:
+        """How many gateways share the main store. Raises StoreError."""
+        if not self._is_shared() or self._settings.store.kind != "postgres":
+            return 1
+        return sum(node.is_alive for node in await read_nodes(self._settings.store))
+
+    async def _facts(self, is_operator: bool) -> GatewayFacts:
         settings = self._settings
         can_open = self.is_on_loopback
         routes = [route for route in self._api.routes if route.path]
@@ -174,7 +189,7 @@ class GatewayConsole:
             },
             public_url=self._base_url,
             store=", ".join(map(place_of, settings.stores())) or "none",
-            nodes=1,
+            nodes=await self._nodes() if is_operator else 1,
             problems=[*self._front.problems()],
             anonymous=settings.allows_anonymous(),
             faults=not settings.is_exposed(),

@@ -65,6 +65,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
                 await self.hub.open(self.runtimes, self.settings)
             await self.routing.open()
             await self.recordings.open()
+            self.live.open()
             await self.relaying.open(self.runtimes)
             self.relaying.start()
         except BaseException:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from trunkline.api.api import Identify, Route
 from trunkline.app.directory import AgentDirectory
+from trunkline.app.live_nodes import LiveNodes
 from trunkline.app.routing import GatewayRouting
 from trunkline.app.runtimes import Runtimes
 from trunkline.app.task_places import GatewayTaskPlaces
@@ -57,7 +58,13 @@ class GatewayLive:
         self._places = GatewayTaskPlaces(
             runtimes=runtimes, rights=routing.routing.rights, callees=directory.callees
         )
-        self._feed = LiveFeed(clock=clock, may_read=self._places.may_read, on_heard=self._on_heard)
+        self._feed = LiveFeed(
+            clock=clock,
+            may_read=self._places.may_read,
+            on_heard=self._on_heard,
+            on_read=self._on_read,
+        )
+        self._nodes = LiveNodes(self._feed, runtimes, clock=clock)
 
     @property
     def feed(self) -> TellsLive:
@@ -76,8 +83,16 @@ class GatewayLive:
     def end_streams(self) -> None:
         self._feed.end_streams()
 
+    def open(self) -> None:
+        """Hear the other nodes from now on."""
+        self._nodes.open()
+
     async def close(self) -> None:
         await self._feed.close()
+        await self._nodes.close()
+
+    def _on_read(self, is_read: bool) -> None:
+        self._nodes.watched(is_read)
 
     def _on_heard(self, is_heard: bool) -> None:
         self._runtimes.watch(self._committed if is_heard else None)

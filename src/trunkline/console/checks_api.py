@@ -2,16 +2,16 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Final
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET
 
 from trunkline.api.api import Call, Route
+from trunkline.api.check_types import CheckRequest, CheckResult
 from trunkline.model.errors import InvalidParams
 from trunkline.model.findings import FINDING_TEXTS, Finding
 from trunkline.protocol.checks import Sent, card_report, check, check_order
 
-_MAX_EVENTS: Final = 10_000
 _MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 # Smaller messages take less than the change of threads.
 _SMALL_CHARS: Final = 64 * 1024
@@ -36,26 +36,6 @@ _TEXTS: Final[Mapping[str, str]] = {
     "CheckResult.findings": "What was found. The last ones say what was not shown or not checked.",
     **FINDING_TEXTS,
 }
-
-
-class CheckRequest(Struct, frozen=True, kw_only=True, rename="camel"):
-    direction: Literal["request", "response", "event", "card"] = "event"
-    binding: Literal["jsonrpc", "rest"] = "jsonrpc"
-    # `auto` is for cards: the version of their members.
-    version: Literal["1.0", "0.3", "hub", "auto"] = "1.0"
-    operation: Annotated[str, Meta(max_length=128)] = ""
-    status: Annotated[int, Meta(ge=100, le=599)] | None = None
-    headers: dict[str, str] | None = None
-    query: str | None = None
-    body: Any | UnsetType = UNSET
-    text: str | None = None
-    events: Annotated[list[Any], Meta(max_length=_MAX_EVENTS)] | None = None
-    resumed: bool = False
-    complete: bool = True
-
-
-class CheckResult(Struct, frozen=True, kw_only=True, rename="camel"):
-    findings: list[Finding]
 
 
 class ChecksApi:

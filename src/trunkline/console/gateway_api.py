@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trunkline.api.api import Call, Route
 from trunkline.api.gateway_view import GatewayView, SignIn, Visiting
@@ -46,7 +47,8 @@ _TEXTS: Final = {
 
 
 class GatewayApi:
-    def __init__(self, facts: Callable[[], Awaitable[GatewayFacts]]) -> None:
+    def __init__(self, facts: Callable[[bool], Awaitable[GatewayFacts]]) -> None:
+        """`facts` is told whether an operator asks."""
         self._facts = facts
 
     def routes(self) -> Iterator[Route]:
@@ -62,7 +64,8 @@ class GatewayApi:
         )
 
     async def _get(self, call: Call) -> GatewayView:
-        facts = await self._facts()
+        is_operator = call.principal is not None and OPERATOR in call.principal.roles
+        facts = await self._facts(is_operator)
         public = GatewayView(
             name="trunkline",
             version=VERSION,
@@ -71,15 +74,10 @@ class GatewayApi:
             hub=facts.hub,
             features=facts.features,
         )
-        if call.principal is None or OPERATOR not in call.principal.roles:
+        if not is_operator:
             return public
-        return GatewayView(
-            name=public.name,
-            version=public.version,
-            a2a=public.a2a,
-            sign_in=facts.sign_in,
-            hub=facts.hub,
-            features=facts.features,
+        return replace(
+            public,
             public_url=facts.public_url,
             store=facts.store,
             nodes=facts.nodes,

@@ -57,7 +57,7 @@ def beginning(slice_: bytes) -> str:
     for cut in range(_ESCAPED_BYTES + 1):
         try:
             return _decode_text(b'"%b"' % data[: len(data) - cut])[:PREVIEW_CHARS]
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             # It ends within a character or an escape.
             continue
     return ""

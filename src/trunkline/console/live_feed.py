@@ -11,8 +11,8 @@ told to read everything again (`resync`). Nobody else waits for it.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -53,6 +53,12 @@ class News(Struct, frozen=True):
     data: Any
     # Whose tasks they are about; None for those that all may know, or operators alone.
     scope: Scope | None
+    # Whether another node of the gateway has told it.
+    is_from_elsewhere: bool = False
+
+
+# Takes news of this node to where else they are wanted.
+Forward: TypeAlias = Callable[[Sequence[News]], None]
 
 
 class Numbered(Struct, frozen=True):
@@ -136,13 +142,18 @@ class LiveFeed:
         clock: Clock,
         may_read: Callable[[Principal, Scope], bool],
         on_heard: Callable[[bool], None] = lambda _: None,
+        on_read: Callable[[bool], None] = lambda _: None,
     ) -> None:
-        """`on_heard` is called when the first stream is opened, and some time after the last was
-        closed: with whether anyone listens."""
+        """`on_read` is called when the first stream is opened, and some time after the last was
+        closed: with whether there are any. `on_heard` is called with whether news are wanted at
+        all, by streams of this node or elsewhere."""
         self._clock = clock
         self._may_read = may_read
         self._on_heard = on_heard
+        self._on_read = on_read
         self.is_heard = False
+        self._is_read = False
+        self._forward: Forward | None = None
         # Numbers of an earlier process are lower, whatever it had told.
         self._last_id = clock.now_ms() << 10
         self._ring: deque[Numbered] = deque(maxlen=RING)
@@ -163,12 +174,15 @@ class LiveFeed:
         return self._last_id
 
     def tell(self, topic: Topic, data: Any, *, key: str = "", scope: Scope | None = None) -> None:
+        self.take(News(topic, key, data, scope))
+
+    def take(self, news: News) -> None:
         if not self.is_heard or self._is_closed:
             return
         collected = self._collected
-        place = (topic, key or f"\0{len(collected)}")
+        place = (news.topic, news.key or f"\0{len(collected)}")
         collected.pop(place, None)
-        collected[place] = News(topic, key, data, scope)
+        collected[place] = news
         if len(collected) > MAX_COLLECTED:
             collected.clear()
             self._has_overflowed = True
@@ -188,7 +202,13 @@ class LiveFeed:
         if self._is_closed:
             reader.end()
             return reader
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
         self._begin()
+        if not self._is_read:
+            self._is_read = True
+            self._on_read(True)
         if last_id is not None:
             if last_id > self._last_id or last_id < self._oldest():
                 reader.lose(self._last_id)
@@ -202,9 +222,19 @@ class LiveFeed:
     def close_reader(self, reader: Reader) -> None:
         reader.end()
         self._readers.discard(reader)
-        if self._readers or not self.is_heard or self._lingering is not None:
+        if self._readers or not self._is_read or self._lingering is not None or self._is_closed:
             return
         self._lingering = self._tasks.start(self._linger(), name="live feed lingers")
+
+    def forward_to(self, forward: Forward | None) -> None:
+        """Give all news of this node to `forward`, or to nobody else any more."""
+        if self._is_closed:
+            return
+        self._forward = forward
+        if forward is not None:
+            self._begin()
+        elif not self._is_read:
+            self._end()
 
     def lose_all(self) -> None:
         """News may have been lost on their way here."""
@@ -220,6 +250,9 @@ class LiveFeed:
         self._is_closed = True
         for reader in [*self._readers]:
             reader.end()
+        if self._is_read:
+            self._is_read = False
+            self._on_read(False)
         self._set_heard(False)
 
     async def close(self) -> None:
@@ -227,14 +260,15 @@ class LiveFeed:
         await self._tasks.close()
 
     def _begin(self) -> None:
-        if self._lingering is not None:
-            self._lingering.cancel()
-            self._lingering = None
         if not self.is_heard:
             # What happened while nobody listened is in no ring.
             self._last_id += 1
             self._kept_after = self._last_id
             self._set_heard(True)
+
+    def _end(self) -> None:
+        self._ring.clear()
+        self._set_heard(False)
 
     def _set_heard(self, is_heard: bool) -> None:
         if self.is_heard is is_heard:
@@ -274,12 +308,18 @@ class LiveFeed:
             self._ring.append(numbered)
             for reader in self._readers:
                 reader.push(numbered)
+        if self._forward is not None:
+            own = [news for news in collected.values() if not news.is_from_elsewhere]
+            if own:
+                self._forward(own)
 
     async def _linger(self) -> None:
         await self._clock.sleep(LINGER_S)
         self._lingering = None
-        self._ring.clear()
-        self._set_heard(False)
+        self._is_read = False
+        self._on_read(False)
+        if self._forward is None:
+            self._end()
 
     async def _wake_readers(self) -> None:
         while True:

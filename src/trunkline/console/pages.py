@@ -53,7 +53,7 @@ class ConsolePages:
         if request.method not in ("GET", "HEAD"):
             return _text(405, "The page takes GET and HEAD.", {"Allow": "GET, HEAD"})
         path = request.scope["path"]
-        if path == "/" and "code" in request.query_params:
+        if path == "/" and "code" in request.query_params and request.method == "GET":
             return await self._redeem(request)
         name = path.removeprefix(f"{FOLDER_PATH}/") if path.startswith(FOLDER_PATH) else ""
         if name in ("", FOLDER_PATH):
@@ -65,6 +65,10 @@ class ConsolePages:
 
     async def _redeem(self, request: Request) -> Response:
         """Trade a code for a session."""
+        headers = request.headers
+        if "prefetch" in (headers.get("sec-purpose", "") + headers.get("purpose", "")).lower():
+            # The browser throws this answer away, and asks again when the person opens the URL.
+            return _text(503, "The page is not fetched ahead.")
         used = RedirectResponse(CODE_USED, 303, {"Cache-Control": "no-store"})
         if not self._is_direct(request) or not _is_navigation(request):
             return used
@@ -98,16 +102,11 @@ class ConsolePages:
 
 
 def _is_navigation(request: Request) -> bool:
-    """Whether a person may have followed the URL of a code: a look ahead, or a request that a page
-    of another site made, must not use it up."""
+    """Whether a person may have opened the URL of a code. A page of another site can make a browser
+    ask for it, and so use up the attempts."""
     headers = request.headers
-    return (
-        request.method == "GET"
-        and not headers.get("sec-purpose", "").lower().startswith("prefetch")
-        and headers.get("purpose", "").lower() != "prefetch"
-        and headers.get("sec-fetch-dest", "document") == "document"
-        and headers.get("sec-fetch-site", "none") != "cross-site"
-    )
+    is_page = headers.get("sec-fetch-dest", "document") == "document"
+    return is_page and headers.get("sec-fetch-site", "none") != "cross-site"
 
 
 def _takes_gzip(request: Request) -> bool:

@@ -73,7 +73,7 @@ class Conversation:
         message = dict(message, messageId=str(uuid.uuid4()))
         if self.task.get("id"):
             message["taskId"] = self.task["id"]
-            message["contextId"] = self.task["contextId"]
+            message["contextId"] = self.task.get("contextId", "")
         configuration = {{"returnImmediately": not waits}}
         result = self.call("SendMessage", {{"message": message, "configuration": configuration}})
         if "message" in result:
@@ -149,11 +149,16 @@ def pytest_file(task_id: str, agent: str, actions: Iterator[Action], *, url: str
         task=literal(task_id),
         agent=literal(agent),
         url=literal(url),
-        steps="\n".join([f"    {literal(_step(action))}," for action in actions]),
+        steps="\n".join([f"    {_step(action)}," for action in actions]),
     )
 
 
-def _step(action: Action) -> tuple[str, Any]:
+def _step(action: Action) -> str:
+    name, value = _name_and_value(action)
+    return f"({literal(name)}, {literal(value)})"
+
+
+def _name_and_value(action: Action) -> tuple[str, Any]:
     match action:
         case Sends(message, waits):
             tree = msgspec.to_builtins(message)
@@ -172,9 +177,7 @@ def literal(value: Any) -> str:
         case dict():
             members = [f"{literal(name)}: {literal(each)}" for name, each in value.items()]
             return f"{{{', '.join(members)}}}"
-        case tuple():
-            return f"({', '.join(map(literal, value))})"
-        case list():
+        case list() | tuple():
             return f"[{', '.join(map(literal, value))}]"
         case str():
             # `str` itself, because a member of an enum has a `repr` of its own.

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from trunkline.api.recording_types import RecordingView
 from trunkline.console.recorded_tasks import RecordedTasks, recording_of
 from trunkline.model.errors import (
     AgentNotPublished,
@@ -56,22 +57,6 @@ class StoredRecording(Struct, frozen=True, kw_only=True):
     max_gap_ms: int
     events: int
     recording: Recording
-
-
-class RecordingView(Struct, frozen=True, kw_only=True, rename="camel"):
-    slug: str
-    handle: str
-    agent: str
-    task_id: str
-    turns: int
-    events: int
-    max_gap_ms: int
-    created_at: str
-    created_by: str
-    durable: bool
-    problem: str
-    card_path: str
-    jsonrpc_path: str
 
 
 class _Kept(Struct, frozen=True, kw_only=True):

@@ -1,19 +1,17 @@
 """`RecordingsApi`: tests and mock agents made of recorded tasks."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Final
+from typing import Final
 
-from msgspec import Meta, Struct
 from starlette.responses import Response
 
 from trunkline.api.api import Call, Route
+from trunkline.api.recording_types import NewRecording, RecordingList, RecordingView
 from trunkline.console.pytest_files import file_name, pytest_file
 from trunkline.console.recorded_tasks import RecordedTasks, actions_of
-from trunkline.console.recordings import Recordings, RecordingView
-from trunkline.model.recordings import MAX_GAP_MS
+from trunkline.console.recordings import Recordings
 
 _PYTHON: Final = "text/x-python"
-_SLUG: Final = r"^([a-z0-9][a-z0-9-]{0,62})?$"
 _TEXTS: Final[Mapping[str, str]] = {
     "NewRecording.taskId": "The task to record. It must have ended, or wait for its caller.",
     "NewRecording.slug": "The agent is `recording/SLUG`; empty to make it of the id of the task.",
@@ -29,16 +27,6 @@ _TEXTS: Final[Mapping[str, str]] = {
     "RecordingView.problem": "Why the agent is not published; empty when it is.",
     "RecordingList.items": "All recordings, the last one first.",
 }
-
-
-class NewRecording(Struct, frozen=True, kw_only=True, rename="camel"):
-    task_id: Annotated[str, Meta(min_length=1, max_length=256)]
-    slug: Annotated[str, Meta(pattern=_SLUG)] = ""
-    max_gap_ms: Annotated[int, Meta(ge=0, le=MAX_GAP_MS)] = 2000
-
-
-class RecordingList(Struct, frozen=True, kw_only=True, rename="camel"):
-    items: list[RecordingView]
 
 
 class RecordingsApi:

@@ -28,16 +28,17 @@ class SessionApi:
         *,
         cookie: str,
         is_secure: Callable[[Request], bool],
-        is_own_host: Callable[[bytes], bool],
+        check_page: Callable[[Request], None],
         is_key: Callable[[str], bool],
         clock: Clock,
     ) -> None:
-        """`is_secure` says whether the browser sends the cookie over https alone, and `is_key`
+        """`is_secure` says whether the browser sends the cookie over https alone. `check_page`
+        raises PermissionDenied for a request that is not of a page of this gateway. `is_key` says
         whether the SHA-256 of a key, in hex, is that of one of the configuration."""
         self._sessions = sessions
         self._cookie = cookie
         self._is_secure = is_secure
-        self._is_own_host = is_own_host
+        self._check_page = check_page
         self._is_key = is_key
         self._clock = clock
         self._wrong = AttemptCounter(WRONG_KEYS)
@@ -111,8 +112,7 @@ class SessionApi:
         request, body = call.request, call.body
         if request.headers.get(HEADER.decode()) != "1":
             raise PermissionDenied("Only the page of the gateway may do this")
-        if not self._is_own_host(request.headers.get("host", "").encode("latin-1")):
-            raise PermissionDenied("The page is not served under this host name")
+        self._check_page(request)
         source = source_of(request.client.host) if request.client is not None else ""
         now = self._clock.monotonic()
         if wait_s := self._wrong.wait_s(source, now):

@@ -146,9 +146,10 @@ class TimelineFold(Struct, eq=False):
             self._submitted(asked, event.status.state, at_ms)
             return
         if isinstance(event, TurnRetried):
+            undone = None if self._running is None else self.turns[self._running].message_id
             self._move(event.status_update.status.state, at_ms)
-            if self.turns:
-                self._queue(self.turns[-1].message_id, at_ms, first=True)
+            if undone is not None:
+                self._queue(undone, at_ms, first=True)
             return
         if isinstance(event, MessageAccepted):
             self._queue(event.message.message_id, at_ms)

@@ -6,11 +6,10 @@ Written by tools/gen_hub_client.py from the table of routes; run it after a chan
 from typing import Any, Literal
 
 from trunkline.api.about import Index
+from trunkline.api.check_types import CheckRequest, CheckResult
 from trunkline.api.gateway_view import GatewayView
 from trunkline.api.me import KeyBody, Me
-from trunkline.console.checks_api import CheckRequest, CheckResult
-from trunkline.console.recordings import RecordingView
-from trunkline.console.recordings_api import NewRecording, RecordingList
+from trunkline.api.recording_types import NewRecording, RecordingList, RecordingView
 from trunkline.hub.agent_cards import CardView
 from trunkline.hub.agent_changes import NewAgent
 from trunkline.hub.agent_views import AgentView

@@ -289,10 +289,11 @@ def is_loopback(host: bytes) -> bool:
 
 
 def is_direct(request: Request) -> bool:
-    """Whether a request came from this machine, through no proxy, to a loopback address."""
+    """Whether a request came from this machine, through no proxy, to a loopback address. One
+    without the address of a peer came over a Unix socket or a relay, so from a proxy."""
     headers = request.headers
     return (
-        request.is_local
+        request.peer != ""
         and is_local_address(request.peer)
         and b"\n".join(headers).find(b"x-forwarded-") < 0
         and _PROXY_HEADERS.isdisjoint(headers)

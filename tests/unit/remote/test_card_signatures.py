@@ -2,6 +2,8 @@
 
 import hmac
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +15,7 @@ from joserfc.jws import JWSRegistry
 from jwt.api_jwk import PyJWK
 from tests.unit.protocol import reference
 
+from trunkline.app.card_signer import card_signer
 from trunkline.model.card import AgentCard
 from trunkline.protocol import card_reading
 from trunkline.protocol.card_signing import (
@@ -24,7 +27,7 @@ from trunkline.protocol.card_signing import (
 )
 from trunkline.protocol.jcs import canonical
 from trunkline.remote import BadPeerAnswer, InvalidTarget, Target, connect, signers
-from trunkline.remote.card_signatures import CardKeys
+from trunkline.remote.card_signatures import CardKeys, signature_statuses
 
 KEYS: dict[str, ECKey | OKPKey | RSAKey] = {
     "ES256": ECKey.generate_key("P-256", {"kid": "k1"}),
@@ -277,3 +280,69 @@ def test_the_canonical_form_knows_1_0_alone() -> None:
     assert tree["capabilities"] == {}
     assert "signatures" not in tree
     assert isinstance(card_reading.decode(payload(card_reading.decode(body))), AgentCard)
+
+
+# The verdict on each signature, for views of cards.
+
+
+def signed_by_gateway(tmp_path: Path) -> tuple[bytes, str]:
+    """A card of this gateway, and its JWK Set."""
+    file = tmp_path / "card.pem"
+    file.write_bytes(KEYS["EdDSA"].as_pem(private=True))
+    signer = card_signer(str(file), base_url="https://gateway.example")
+    card = signer.sign(card_reading.decode(json.dumps(FULL).encode()))
+    return msgspec.json.encode(card), signer.jwks().decode()
+
+
+def test_the_signatures_of_a_gateway_are_valid_with_its_jwks(tmp_path: Path) -> None:
+    body, jwks = signed_by_gateway(tmp_path)
+    found = signature_statuses(body, [jwks])
+    assert found
+    for each in found:
+        assert (each.verdict, each.algorithm) == ("valid", "EdDSA")
+        assert each.key_id == KEYS["EdDSA"].thumbprint()
+
+
+def test_a_changed_card_and_unknown_keys(tmp_path: Path) -> None:
+    body, jwks = signed_by_gateway(tmp_path)
+    changed = body.replace(b"checks", b"checked")
+    assert {each.verdict for each in signature_statuses(changed, [jwks])} == {"invalid"}
+    other = json.dumps(OTHER.as_dict(private=False))
+    for keys in ([other], []):
+        found = signature_statuses(body, keys)
+        assert {each.verdict for each in found} == {"unknown_key"}
+        assert all(each.key_id and each.text for each in found)
+
+
+def test_signatures_that_cannot_be_read(tmp_path: Path) -> None:
+    body, jwks = signed_by_gateway(tmp_path)
+    tree = json.loads(body)
+    tree["signatures"] = [{"protected": "!", "signature": "!"}]
+    [found] = signature_statuses(json.dumps(tree).encode(), [jwks])
+    assert (found.verdict, found.key_id, found.algorithm) == ("invalid", "", "")
+    [found] = signature_statuses(json.dumps(tree).encode(), [])
+    assert found.verdict == "unknown_key"
+    header = base64url(json.dumps({"alg": "x" * 9999, "kid": "y" * 9999}).encode())
+    tree["signatures"] = [{"protected": header, "signature": ""}] * 100
+    found_many = signature_statuses(json.dumps(tree).encode(), [jwks])
+    assert len(found_many) <= 16
+    assert {each.verdict for each in found_many} == {"unknown_key"}
+    assert all(len(each.key_id) + len(each.algorithm) < 300 for each in found_many)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"<html>", b"\xff"])
+def test_what_is_no_card_has_no_signatures(body: bytes) -> None:
+    assert signature_statuses(body, []) == []
+    assert signature_statuses(body, [json.dumps(OTHER.as_dict(private=False))]) == []
+
+
+def test_without_the_package_every_key_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body, jwks = signed_by_gateway(tmp_path)
+    monkeypatch.setitem(sys.modules, "joserfc.jwk", None)
+    found = signature_statuses(body, [jwks])
+    assert {each.verdict for each in found} == {"unknown_key"}
+    assert all("needs a package" in each.text for each in found)
+    found = signature_statuses(body, ["nonsense"])
+    assert {each.verdict for each in found} == {"unknown_key"}

@@ -6,9 +6,14 @@ findings. Read `findings` first, then `messages` (one message), `order` (a strea
 `shapes_v1` and `shapes_v03` are the tables of members.
 """
 
-from trunkline.protocol.checks.cards import card_report, check_card
 from trunkline.protocol.checks.findings import MAX_FINDINGS
-from trunkline.protocol.checks.messages import Sent, check, operation_of
+from trunkline.protocol.checks.messages import (
+    Sent,
+    card_report,
+    check,
+    check_card,
+    operation_of,
+)
 from trunkline.protocol.checks.order import StreamChecker, check_order
 
 __all__ = [

@@ -1,10 +1,9 @@
 """`check_card` and `card_report`: what is wrong with an agent card, of 1.0, of 0.3 or of both."""
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
-from trunkline.model.findings import Finding
 from trunkline.protocol import card_signing
 from trunkline.protocol.checks.findings import Report, below, kind_of, shown
 from trunkline.protocol.checks.shapes import (
@@ -512,15 +511,3 @@ def _check_03(report: Report, card: Any, at: str) -> None:
 
 
 CARD_CHECKS: Final[dict[str, Check]] = {"1.0": _check_10, "0.3": _check_03}
-
-
-def check_card(card: Any, version: Literal["1.0", "0.3"]) -> list[Finding]:
-    report = Report()
-    CARD_CHECKS[version](report, card, "")
-    return report.findings()
-
-
-def card_report(card: Any) -> list[Finding]:
-    """The findings for a card whose version is not known: that of its members."""
-    is_old = isinstance(card, dict) and has(card, "url") and not has(card, "supportedInterfaces")
-    return check_card(card, "0.3" if is_old else "1.0")

@@ -15,7 +15,7 @@ from trunkline.protocol.checks.cards import CARD_CHECKS
 from trunkline.protocol.checks.error_shapes import check_rest_error, check_rpc_error
 from trunkline.protocol.checks.findings import CHECKS, Report, below, kind_of, shown
 from trunkline.protocol.checks.headers import check_headers
-from trunkline.protocol.checks.shapes import Check
+from trunkline.protocol.checks.shapes import Check, has
 from trunkline.protocol.operations import METHOD_OF, METHODS, STREAMING
 
 Binding: TypeAlias = Literal["jsonrpc", "rest"]
@@ -227,7 +227,12 @@ def _rpc_response(report: Report, sent: Sent, tree: Any, at: str) -> None:
     if "result" in tree and "error" in tree:
         report.error(RPC_RESPONSE, at, "the response has both result and error")
     elif "result" not in tree and not has_error:
-        report.error(RPC_RESPONSE, at, "the response has neither result nor error")
+        text = "the response has neither result nor error"
+        if operation is Operation.DELETE_PUSH_CONFIG:
+            # SDKs leave out the null of 0.3, and no client misses it.
+            report.warning(RPC_RESPONSE, at, text)
+        else:
+            report.error(RPC_RESPONSE, at, text)
     if has_error:
         check_rpc_error(
             report, tree["error"], below(at, "error"), version=sent.version, status=sent.status
@@ -329,3 +334,20 @@ def _unknown(
         if not report.may_look():
             return
         report.note(rule, below(at, name), f"JSON-RPC has no member {shown(name)} here")
+
+
+def check_card(card: Any, version: Literal["1.0", "0.3"]) -> list[Finding]:
+    """The findings for a card, which is its bytes, its text or its JSON."""
+    return check(Sent(direction="card", version=version, body=card))
+
+
+def card_report(card: Any) -> list[Finding]:
+    """The same for a card whose version is not known: that of its members."""
+    report = Report()
+    tree = read(report, card, "")
+    if tree is not _NOT_READ:
+        is_old = (
+            isinstance(tree, dict) and has(tree, "url") and not has(tree, "supportedInterfaces")
+        )
+        CARD_CHECKS["0.3" if is_old else "1.0"](report, tree, "")
+    return report.findings()

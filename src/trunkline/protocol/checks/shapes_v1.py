@@ -195,11 +195,25 @@ ARTIFACT_UPDATE: Final = Shape(
 )
 
 _EVENTS: Final = ("task", "message", "statusUpdate", "artifactUpdate")
-_BARE: Final = {
-    name: "the object is not wrapped: 1.0 puts the name of its kind around it"
-    for name in ("kind", "id", "status", "messageId", "parts", "taskId", "artifact")
-}
-EVENT: Final = Shape(
+_BARE: Final = frozenset({"kind", "id", "status", "messageId", "parts", "taskId", "artifact"})
+
+
+def _wrapped(shape: Shape) -> Check:
+    """An object of which one member names the kind."""
+
+    def check(report: Report, value: Any, pointer: str) -> None:
+        is_bare = isinstance(value, dict) and not any(name in value for name in _EVENTS)
+        if is_bare and any(name in value for name in _BARE):
+            known = " or ".join(shape.members)
+            text = f"the object is not wrapped: 1.0 puts {known} around it"
+            report.error(shape.rule, pointer, text)
+        else:
+            shape(report, value, pointer)
+
+    return check
+
+
+_EVENT: Final = Shape(
     name="an event",
     rule=f"{_NAME} §3.2.3",
     members={
@@ -208,16 +222,16 @@ EVENT: Final = Shape(
         "statusUpdate": optional(STATUS_UPDATE),
         "artifactUpdate": optional(ARTIFACT_UPDATE),
     },
-    foreign=_BARE,
     also=exactly_one(f"{_NAME} §3.2.3", "a StreamResponse", _EVENTS),
 )
-_SENT: Final = Shape(
+_SEND_RESPONSE: Final = Shape(
     name="a SendMessageResponse",
     rule=f"{_NAME} SendMessageResponse",
     members={"task": optional(TASK), "message": optional(REPLY)},
-    foreign=_BARE,
     also=exactly_one(f"{_NAME} SendMessageResponse", "a SendMessageResponse", _EVENTS[:2]),
 )
+EVENT: Final = _wrapped(_EVENT)
+_SENT: Final = _wrapped(_SEND_RESPONSE)
 
 _AUTHENTICATION: Final = Shape(
     name="the authentication",

@@ -1,8 +1,10 @@
 import asyncio
+from typing import Any
 
 import pytest
 
 from trunkline import Artifact, Part
+from trunkline.model.errors import ConfigError
 from trunkline.model.outputs import (
     ArtifactEmitted,
     AuthNeeded,
@@ -22,6 +24,8 @@ from trunkline.model.outputs import (
     ToolCalled,
     ToolSummarized,
 )
+from trunkline.model.recordings import RecordedStep, RecordedTurn, Recording
+from trunkline.settings import from_document
 from trunkline.testing import (
     FakeClock,
     ScriptedBackend,
@@ -186,3 +190,75 @@ async def test_ignore_cancel_lets_late_output_through() -> None:
 async def run_rest(outputs: object) -> list[Output]:
     assert hasattr(outputs, "__aiter__")
     return [output async for output in outputs]
+
+
+RECORDING = Recording(
+    turns=(
+        RecordedTurn(
+            steps=(
+                RecordedStep(said=parts("reading")),
+                RecordedStep(
+                    after_ms=1500,
+                    artifact=Artifact(artifact_id="a", parts=parts("x")),
+                    append=True,
+                    last_chunk=True,
+                ),
+                RecordedStep(said=parts("which?"), ending="input"),
+                RecordedStep(said=parts("never played"), ending="completed"),
+            )
+        ),
+        RecordedTurn(
+            steps=(RecordedStep(said=parts("done"), metadata={"a": 1}, ending="completed"),)
+        ),
+    )
+)
+
+
+async def test_a_recording_is_played_turn_by_turn_whatever_the_message_says() -> None:
+    clock = FakeClock()
+    backend = ScriptedBackend(clock=clock, recording=RECORDING)
+    async with asyncio.TaskGroup() as group:
+        run = group.create_task(run_turn(backend, turn_request("crash")))
+        await clock.wait_until_sleeping()
+        await clock.advance(1.5)
+    artifact = Artifact(artifact_id="a", parts=parts("x"))
+    assert run.result() == [
+        Note(parts("reading")),
+        ArtifactEmitted(artifact=artifact, append=True, last_chunk=True),
+        Question(parts("which?")),
+    ]
+    asked = turn_request("crash").message
+    for history in ((asked,), (asked, asked, asked)):
+        again = await run_turn(backend, turn_request("crash", history=history))
+        assert again == [Final(metadata={"a": 1}, said=parts("done"))]
+
+
+@pytest.mark.parametrize(
+    ("ending", "output"),
+    [
+        ("failed", Failed("x")),
+        ("rejected", Refused("x")),
+        ("auth", AuthNeeded(parts("x"))),
+        ("canceled", Failed("The recorded task was canceled here")),
+    ],
+)
+async def test_the_ends_of_recorded_turns(ending: Any, output: Output) -> None:
+    turn = RecordedTurn(steps=(RecordedStep(said=parts("x"), ending=ending),))
+    backend = ScriptedBackend(clock=FakeClock(), recording=Recording(turns=(turn,)))
+    assert await run_turn(backend, turn_request("hello")) == [output]
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "[]", '{"turns": []}', '{"turns": [{"steps": [{"ending": 1}]}]}']
+)
+def test_a_text_that_is_no_recording_is_a_bad_setting(text: str) -> None:
+    with pytest.raises(ConfigError, match="recording"):
+        from_document(
+            {
+                "store": {"kind": "memory"},
+                "agents": {
+                    "a/b": {"name": "B", "backend": {"kind": "scripted", "recording": text}}
+                },
+            },
+            environment={},
+        )
