@@ -151,7 +151,7 @@ function whatOf(row) {
 
 function cells(row) {
   const who = row.who ?? row.source ?? "(nobody)";
-  return html`<span role="gridcell" title=${exact(row.at)}>${DAY.format(new Date(row.at))} ${clock(row.at).slice(0, 8)}</span>
+  return html`<span role="gridcell" title=${exact(row.at)}><span class="col-date">${DAY.format(new Date(row.at))} </span>${clock(row.at).slice(0, 8)}</span>
     <span role="gridcell"><${Badge} tone=${TONES[row.kind]}>${row.kind}<//></span>
     <span role="gridcell" class="col-who">${line(who, 80)}</span>
     <span role="gridcell">${line(whatOf(row), 160)}</span>
