@@ -100,7 +100,10 @@ async def _read(store: Store, scope: Scope, task_id: str) -> RecordedTask:
 
 
 def _time_of(entry: Entry) -> int | None:
-    """The time of an entry: that of its status, where it has one."""
+    """The time of an entry: that of its commit, or, for one of an earlier release, of its
+    status."""
+    if entry.committed_ms is not None:
+        return entry.committed_ms
     status = _status_of(entry.public)
     if status is None or not status.timestamp:
         return None

@@ -61,7 +61,8 @@ class RecordingsApi:
             name="create_recording",
             summary="Publish an agent that plays a recorded task again. For operators.",
             description="The agent `recording/SLUG` answers any message with the recorded events. "
-            "It is in no list, and only callers whose grants cover it reach it.",
+            "It is in no list, and only callers whose grants cover it reach it. Other nodes that "
+            "share the store have it when they start the next time.",
             handle=self._create,
             body=NewRecording,
             result=RecordingView,

@@ -132,7 +132,8 @@ class SyncHubCalls:
     def create_recording(self, body: NewRecording) -> RecordingView:
         """Publish an agent that plays a recorded task again. For operators. The agent
         `recording/SLUG` answers any message with the recorded events. It is in no list,
-        and only callers whose grants cover it reach it.
+        and only callers whose grants cover it reach it. Other nodes that share the store
+        have it when they start the next time.
         """
         return self._run(self._calls.create_recording(body))
 

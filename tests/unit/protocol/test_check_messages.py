@@ -23,7 +23,7 @@ from tests.unit.protocol.check_examples import (
 from tests.unit.protocol.strategies import few, json_values
 
 from trunkline.model.findings import Finding
-from trunkline.protocol.checks import MAX_FINDINGS, Sent, check
+from trunkline.protocol.checks import MAX_FINDINGS, Sent, check, check_order
 from trunkline.protocol.checks.findings import MAX_VALUES
 
 
@@ -864,6 +864,23 @@ def test_no_damaged_message_raises(data: st.DataObject) -> None:
 @given(st.binary(max_size=60))
 def test_no_bytes_raise(body: bytes) -> None:
     check(sent("response", "jsonrpc", "1.0", "SendMessage", body))
+
+
+def test_trees_that_are_too_deep_do_not_raise() -> None:
+    for name in ("result", "task", "params", "error", "id", "parts"):
+        tree: Any = {}
+        for _ in range(100_000):
+            tree = {name: tree}
+        for direction in ("request", "response", "event", "card"):
+            check(sent_as_it_is(direction, tree))
+        check_order([tree, {"id": tree}, tree], binding="jsonrpc")
+        while tree:
+            # Python takes down nested objects one inside the other.
+            tree = tree.pop(name)
+
+
+def sent_as_it_is(direction: Any, tree: Any) -> Sent:
+    return Sent(direction=direction, operation="SendMessage", body=tree)
 
 
 def test_values_that_are_no_json_do_not_raise() -> None:

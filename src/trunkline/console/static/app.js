@@ -6,19 +6,20 @@ import { link, place } from "./lib/router.js";
 import { remember, remembered, useLoaded, useValue } from "./lib/state.js";
 import { showInTitle, waiting, watchWaiting } from "./lib/waiting.js";
 import { Announcements, Dialog, Loading, Notices, Problem, Questions, notifyError } from "./parts/basics.js";
+import { Icon } from "./parts/icons.js";
 import { Keys, Palette } from "./parts/palette.js";
 import { Agents } from "./views/agents.js";
 
 // By the first part of the address. Each view gets `{ path, query }` and draws itself; all but the
 // first one are loaded when they are opened.
 const VIEWS = [
-  { name: "agents", title: "Agents", icon: "◉", key: "a", view: () => Agents, load: () => import("./views/agent.js") },
-  { name: "chat", title: "Chat", icon: "✎", key: "c", load: () => import("./views/chat.js") },
-  { name: "tasks", title: "Tasks", icon: "≡", key: "t", load: () => import("./views/tasks.js") },
-  { name: "inbox", title: "Waiting", icon: "✋", key: "w", load: () => import("./views/inbox.js") },
-  { name: "inspector", title: "Inspector", icon: "⌕", key: "i", load: () => import("./views/inspector.js") },
-  { name: "calls", title: "Calls", icon: "⇄", load: () => import("./views/calls.js") },
-  { name: "hub", title: "Hub", icon: "⚙", load: () => import("./views/hub.js") },
+  { name: "agents", title: "Agents", key: "a", view: () => Agents, load: () => import("./views/agent.js") },
+  { name: "chat", title: "Chat", key: "c", load: () => import("./views/chat.js") },
+  { name: "tasks", title: "Tasks", key: "t", load: () => import("./views/tasks.js") },
+  { name: "inbox", title: "Waiting", key: "w", load: () => import("./views/inbox.js") },
+  { name: "inspector", title: "Inspector", key: "i", load: () => import("./views/inspector.js") },
+  { name: "calls", title: "Calls", load: () => import("./views/calls.js") },
+  { name: "hub", title: "Hub", load: () => import("./views/hub.js") },
 ];
 
 const THEMES = ["system", "light", "dark"];
@@ -154,13 +155,13 @@ function Frame() {
     </header>
     <nav class="menu" aria-label="Views">
       ${VIEWS.map(
-        ({ name, title, icon }) => html`<a key=${name} href=${link(name)} aria-current=${name === current.name ? "page" : undefined}>
-          <i aria-hidden="true">${icon}</i>${title}
+        ({ name, title }) => html`<a key=${name} href=${link(name)} aria-current=${name === current.name ? "page" : undefined}>
+          <${Icon} name=${name} />${title}
           ${name === "inbox" && waits ? html`<span class="badge ask">${waits}<span class="offscreen"> tasks</span></span>` : null}</a>`,
       )}
       <div class="menu-end">
-        <a href="/api/v1/reference" target="_blank" rel="noopener"><i aria-hidden="true">{}</i>HTTP reference</a>
-        <button type="button" class="plain" onClick=${() => setDialog("keys")}><i aria-hidden="true">?</i>Keys</button>
+        <a href="/api/v1/reference" target="_blank" rel="noopener"><${Icon} name="reference" />HTTP reference</a>
+        <button type="button" class="plain" onClick=${() => setDialog("keys")}><${Icon} name="keys" />Keys</button>
         <${Theme} />
       </div>
     </nav>
@@ -198,7 +199,7 @@ function Theme() {
     setTheme(next);
     remember("theme", next);
     applyTheme(next);
-  }}><i aria-hidden="true">◐</i>Theme: ${theme}</button>`;
+  }}><${Icon} name="theme" />Theme: ${theme}</button>`;
 }
 
 function useKeys(setDialog) {

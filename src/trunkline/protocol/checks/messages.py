@@ -298,9 +298,11 @@ def is_of_hub(tree: Any) -> bool:
     """Whether an object is a task in the form of seed hubs, or is wrapped around one."""
     if not isinstance(tree, dict):
         return False
-    for name in ("result", "task", "statusUpdate"):
-        if isinstance(tree.get(name), dict):
-            return is_of_hub(tree[name]) if name == "result" else _has_hub_state(tree[name])
+    if isinstance(inner := tree.get("result"), dict):
+        tree = inner
+    for name in ("task", "statusUpdate"):
+        if isinstance(inner := tree.get(name), dict):
+            return _has_hub_state(inner)
     return _has_hub_state(tree)
 
 

@@ -363,4 +363,9 @@ def _state_of(value: dict[str, Any]) -> TaskState | None:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)
+    """Whether two ids are the same; other values than ids are findings of their own."""
+    if not isinstance(one, str | int | float | None) or not isinstance(
+        other, str | int | float | None
+    ):
+        return True
+    return type(one) is type(other) and one == other

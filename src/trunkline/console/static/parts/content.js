@@ -1,4 +1,5 @@
 // Messages and artifacts as people read them. A part is a text, a file or data (A2A 1.0, 4.1.6).
+import { Icon } from "./icons.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { bytes, fileName, line, safe } from "../lib/format.js";
 import { Badge, CopyButton, Id, download } from "./basics.js";
@@ -52,10 +53,10 @@ function File({ part }) {
   const type = String(part.mediaType ?? "");
   const name = fileName(part.filename);
   if (part.raw === undefined) {
-    return html`<p class="file">📎 <${Link} href=${part.url}>${line(part.filename || part.url, 200)}<//> <span class="quiet">${line(type, 80)}, on another server</span></p>`;
+    return html`<p class="file"><${Icon} name="attach" size=${15} /> <${Link} href=${part.url}>${line(part.filename || part.url, 200)}<//> <span class="quiet">${line(type, 80)}, on another server</span></p>`;
   }
   const blob = () => new Blob([decoded(part.raw)], { type: RASTER.has(type) ? type : "application/octet-stream" });
-  return html`<div class="file"><p class="row">📎 <span dir="auto">${safe(name)}</span>
+  return html`<div class="file"><p class="row"><${Icon} name="attach" size=${15} /> <span dir="auto">${safe(name)}</span>
       <span class="quiet">${line(type, 80)} ${bytes(Math.floor((part.raw.length * 3) / 4))}</span>
       <button type="button" class="small" onClick=${() => download(name, blob())}>Save</button>
       ${RASTER.has(type) ? html`<button type="button" class="small" aria-expanded=${String(isShown)} onClick=${() => setShown(!isShown)}>Preview</button>` : null}</p>

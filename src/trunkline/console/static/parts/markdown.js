@@ -5,6 +5,7 @@ import { lexer } from "../vendor/marked.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { safe, safeUrl } from "../lib/format.js";
 import { CopyButton } from "./basics.js";
+import { Icon } from "./icons.js";
 
 // A text that grows is read again at most ten times a second, and only behind its finished blocks.
 const PAUSE_MS = 100;
@@ -148,7 +149,7 @@ function inline(tokens, depth) {
       case "link":
         return html`<${Link} href=${token.href}>${inside()}<//>`;
       case "image":
-        return html`<${Link} href=${token.href}>🖼 ${plain(token.text || "image")}<//>`;
+        return html`<${Link} href=${token.href}><${Icon} name="image" size=${15} /> ${plain(token.text || "image")}<//>`;
       case "escape":
         return plain(token.text);
       case "text":

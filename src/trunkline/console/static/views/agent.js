@@ -128,7 +128,7 @@ function Card({ agent, judged }) {
       <section class="card"><h2>Rules</h2><p><${Verdict} findings=${judged.findings} /> <a href=${link("agents", agent.owner, agent.slug, "checks")}>${judged.findings.length ? plural(judged.findings.length, "finding") : "no findings"}</a></p></section>
       <section class="card"><h2>Interfaces</h2>
         <div class="table-box" tabindex="0" role="region" aria-label="Interfaces"><table class="plain"><thead><tr><th scope="col">A2A</th><th scope="col">Binding</th><th scope="col">URL</th></tr></thead>
-          <tbody>${interfaces.map((each, i) => html`<tr key=${i}><td>${text(each.protocolVersion, 20)}</td><td>${text(each.protocolBinding ?? each.transport, 40)}</td><td><${Id} id=${text(each.url, 500)} whole=${true} /></td></tr>`)}</tbody></table></div></section>
+          <tbody>${interfaces.map((each, i) => html`<tr key=${i}><td class="whole">${text(each.protocolVersion, 20)}</td><td class="whole">${text(each.protocolBinding ?? each.transport, 40)}</td><td><${Id} id=${text(each.url, 500)} whole=${true} /></td></tr>`)}</tbody></table></div></section>
       <section class="card"><h2>Capabilities</h2>
         <ul>${Object.entries(capabilities).slice(0, 30).map(([name, value]) => (name === "extensions"
           ? list(value).map((extension) => html`<li>extension <code>${text(object(extension).uri, 300)}</code>${object(extension).required ? " (required)" : ""}</li>`)

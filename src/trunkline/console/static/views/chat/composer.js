@@ -1,4 +1,5 @@
 // `Composer`: where a message is written: text, files, examples. Drafts stay until they are sent.
+import { Icon } from "../../parts/icons.js";
 import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import { bytes, line, safe } from "../../lib/format.js";
 import { useValue } from "../../lib/state.js";
@@ -108,7 +109,7 @@ export function Composer({ talk, agent, onSend }) {
         add([...event.target.files]);
         event.target.value = "";
       }} />
-      <button type="button" aria-label="Add files" title=${modes.length ? `Accepts ${modes.map((mode) => line(mode, 60)).join(", ")}` : "Add files"} onClick=${() => chooser.current.click()}>＋</button>
+      <button type="button" aria-label="Add files" title=${modes.length ? `Accepts ${modes.map((mode) => line(mode, 60)).join(", ")}` : "Add files"} onClick=${() => chooser.current.click()}><${Icon} name="attach" /></button>
       <textarea ref=${field} rows="1" dir="auto" aria-label="Message" placeholder=${waiting && !isApart ? "Your answer" : "Message"} value=${text}
         onInput=${(event) => write(event.target.value)} onKeyDown=${onKeyDown} onPaste=${onPaste}></textarea>
       <button class="primary" disabled=${!canSend}>${isReading ? "Reading…" : "Send"}</button>

@@ -1,6 +1,6 @@
 """What others send that works: a2a-sdk, cards of the gateway in every form, and the hub's dialect.
 
-`clients.py` checks every answer to the other tests in this folder.
+`tests/bindings/clients.py` checks every answer to the tests of the bindings.
 """
 
 import json
@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from tests.acceptance.a2a_sdk_server import Executor, card
 from tests.bindings.asgi import Asgi, Http
 from tests.bindings.clients import CLIENTS, STREAMING, Address, Client, message
-from tests.bindings.world import World
+from tests.bindings.world import World, open_world
 from tests.hub.registry_world import hub_world
 
 from trunkline.model.findings import Finding
@@ -26,8 +26,9 @@ URL = "https://sdk.test"
 
 
 @pytest.fixture
-def database() -> None:
-    """The subject does not depend on the store."""
+async def world() -> AsyncIterator[World]:
+    async with open_world() as world:
+        yield world
 
 
 @asynccontextmanager
