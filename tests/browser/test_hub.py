@@ -129,6 +129,7 @@ def test_a_change_of_somebody_else_is_shown_and_nothing_is_lost(
     page.get_by_role("button", name="Save").click()
     alert = page.get_by_role("alert").filter(has_text="has changed this agent")
     expect(alert).to_contain_text('"old" → "theirs"')
+    expect(alert).to_be_in_viewport()
     expect(field(page, "Description")).to_have_value("mine")
     alert.get_by_role("button", name="Load what is stored").click()
     expect(field(page, "Tagline")).to_have_value("theirs")

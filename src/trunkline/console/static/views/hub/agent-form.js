@@ -189,9 +189,12 @@ function AgentForm({ agent, onSaved }) {
     ({ field }) => (field === "backend" || field.startsWith("backend.")) && !keys.some(({ name }) => field === `backend.${name}`) && field !== "backend.kind",
   );
 
+  // What went wrong is in sight, and the next key changes it.
   useEffect(() => {
-    form.current?.querySelector("[aria-invalid='true']")?.focus();
-  }, [error]);
+    const wrong = form.current?.querySelector("[aria-invalid='true']") ?? (error ? form.current?.querySelector(".refusal") : null);
+    wrong?.focus();
+    wrong?.scrollIntoView({ block: "center" });
+  }, [error, conflict]);
 
   const submit = async (event) => {
     event.preventDefault();
@@ -216,7 +219,7 @@ function AgentForm({ agent, onSaved }) {
 
   const input = (name, options = {}) => html`<input ...${text(name)} aria-invalid=${errorAt(name) ? "true" : undefined} ...${options} />`;
   return html`<form ref=${form} class="hub-form" onSubmit=${submit} novalidate>
-    ${conflict
+    <div class="refusal" tabindex="-1">${conflict
       ? html`<${Conflict} conflict=${conflict} onMine=${() => {
           setBase(conflict.now);
           setConflict(null);
@@ -227,7 +230,8 @@ function AgentForm({ agent, onSaved }) {
           setConflict(null);
           setError(null);
         }} />`
-      : html`<${Problem} error=${error} />`}
+      : html`<${Problem} error=${error} />`}</div>
+    ${agent?.status === "deleted" ? html`<p class="card">This agent is deleted. Saving restores it.</p>` : null}
     <fieldset class="card"><legend>Agent</legend>
       ${agent
         ? null
@@ -304,6 +308,6 @@ function Conflict({ conflict, onMine, onTheirs }) {
     ${changes.length
       ? html`<ul>${changes.map(({ name, before, after }) => html`<li key=${name}><strong>${name}</strong>: <code>${safe(before, 300)}</code> → <code>${safe(after, 300)}</code></li>`)}</ul>`
       : html`<p>The members that are shown here are the same.</p>`}
-    <p class="row"><button type="button" onClick=${onMine}>Keep my form, and save over it</button>
+    <p class="row"><button type="button" onClick=${onMine}>Keep my form: saving overwrites theirs</button>
       <button type="button" onClick=${onTheirs}>Load what is stored</button></p></div>`;
 }
