@@ -205,7 +205,7 @@ async def test_a_fault_is_shown_replaced_and_ended() -> None:
         assert (await world.call("DELETE", path)).status == 204
         assert (await world.call("GET", path)).json() == none
         assert (await world.call("DELETE", path)).status == 204
-        bad = (
+        bad: tuple[dict[str, Any], ...] = (
             {},
             {"delayMs": -1},
             {"delayMs": 10, "seconds": 601},

@@ -35,6 +35,7 @@ async def test_a_send_is_recorded_as_it_came_and_as_it_was_answered(dialect: str
         (record,) = all_of(wire.log)
         assert (record.side, record.operation) == ("server", "SendMessage")
         assert (record.binding, record.version) == (client.binding, client.version)
+        assert isinstance(request.body, bytes)
         assert record.request_body.text == request.body.decode()
         assert record.request_body.size == len(request.body)
         assert record.response_body.text == answer.body.decode()

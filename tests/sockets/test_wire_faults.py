@@ -54,8 +54,7 @@ async def chunks(peer: Peer) -> bytes:
         try:
             size = int(await peer.until(b"\r\n"), 16)
         except asyncio.IncompleteReadError as error:
-            assert error.partial == b""
-            return body + b"<cut>"
+            return body + error.partial + b"<cut>"
         body += (await peer.exactly(size + 2))[:-2]
         if not size:
             return body

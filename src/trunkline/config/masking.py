@@ -23,6 +23,7 @@ __all__ = [
     "is_secret_header",
     "is_secret_member",
     "is_secret_parameter",
+    "may_name_a_secret",
     "without_tokens",
 ]
 
@@ -122,8 +123,30 @@ def _forms(secret: str) -> Iterable[str]:
         yield escaped.replace("/", "\\/")
 
 
+def may_name_a_secret(text: str) -> bool:
+    """Whether a name in the text may be that of a secret. Most texts have none, and this is found
+    out much faster than by the patterns."""
+    lowered = text.lower()
+    return any([word in lowered for word in _WORDS])
+
+
+# Of these one is in every name of a secret.
+_WORDS: Final = (
+    "token",
+    "secret",
+    "passw",
+    "key",
+    "credential",
+    "authorization",
+    "cookie",
+    "bearer",
+)
+
+
 def clean(text: str) -> str:
     """The text without what looks like a credential, or is named as one."""
+    if not may_name_a_secret(text):
+        return text
     text = _AUTHORIZATION.sub(lambda m: f"{m[1]}{m[2] or ''}{MASK}", text)
     text = _BEARER.sub(rf"\1{MASK}", text)
     return _NAMED.sub(rf"\1\2{MASK}", text)
@@ -132,7 +155,11 @@ def clean(text: str) -> str:
 def without_tokens(text: str) -> str:
     """The text without what looks like a credential by itself, whatever its name. Ordinary
     sentences stay as they are."""
-    return _TOKEN.sub(MASK, _BEARER.sub(rf"\1{MASK}", text))
+    if "bearer" in text.lower():
+        text = _BEARER.sub(rf"\1{MASK}", text)
+    if "tl_" in text or "cw_" in text or "eyJ" in text:
+        text = _TOKEN.sub(MASK, text)
+    return text
 
 
 def is_secret_header(name: str) -> bool:

@@ -36,7 +36,7 @@ LAST_FRAMES: Final = 200
 # push all others out.
 SHARE: Final = 8
 # What the objects of a record and of a frame take beside their texts, roughly.
-_RECORD_BYTES: Final = 2048
+_RECORD_BYTES: Final = 3072
 _FRAME_BYTES: Final = 320
 # An event ends with an empty line; the lines of a peer may end in any of three ways.
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n|\r\n\n")
@@ -107,6 +107,8 @@ class _Frame(Struct, frozen=True, gc=False):
 class _Body:
     """A body as it comes: the beginning is kept, and masked once it is whole."""
 
+    __slots__ = ("_held", "_max_bytes", "_pieces", "is_cut", "kept", "size")
+
     def __init__(self, max_bytes: int) -> None:
         # With what is needed behind it to mask it.
         self._max_bytes = max_bytes
@@ -147,6 +149,53 @@ class _Body:
 
 class RecordedExchange:
     """It implements `ports.wire_log.Exchange`."""
+
+    __slots__ = (
+        "_at",
+        "_began",
+        "_begun",
+        "_begun_size",
+        "_clock",
+        "_error",
+        "_faults",
+        "_first",
+        "_first_bytes",
+        "_frame_room",
+        "_http_method",
+        "_is_cut",
+        "_is_stream",
+        "_last",
+        "_last_bytes",
+        "_left_out",
+        "_masker",
+        "_ms",
+        "_operation",
+        "_parent",
+        "_peer",
+        "_principal",
+        "_request",
+        "_request_headers",
+        "_request_type",
+        "_response",
+        "_response_headers",
+        "_response_type",
+        "_space",
+        "_status",
+        "_tail",
+        "_url",
+        "_version",
+        "agent",
+        "binding",
+        "context_id",
+        "events",
+        "held_bytes",
+        "id",
+        "is_dropped",
+        "is_over",
+        "more_tasks",
+        "side",
+        "task_id",
+    )
 
     def __init__(
         self, id: str, start: Start, *, masker: Masker, clock: Clock, space: Space
@@ -407,6 +456,10 @@ class RecordedExchange:
         self._request, self._response = _Body(0), _Body(0)
         self._begun, self._tail = bytearray(), b""
         self._first, self._last = [], deque()
+        # What serves the request may keep this object for long.
+        self._request_headers, self._response_headers = [], []
+        self.more_tasks = set()
+        self._url = ""
 
     def _elapsed_ms(self) -> float:
         return round((self._clock.monotonic() - self._began) * 1000, 3)

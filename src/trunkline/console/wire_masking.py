@@ -12,6 +12,7 @@ from trunkline.config.masking import (
     is_secret_header,
     is_secret_member,
     is_secret_parameter,
+    may_name_a_secret,
     without_tokens,
 )
 
@@ -71,7 +72,8 @@ class Masker:
         text = self._known.without(text)
         if is_form:
             return self._parameters(without_tokens(text))
-        if _JSON_BEGINS.match(text) or '"' in text:
+        # A name in escapes is found only when they are decoded.
+        if '"' in text and ("\\" in text or may_name_a_secret(text)):
             text = self._json(text)
         if _JSON_BEGINS.match(text) or text.startswith(("data:", "id:", "event:", ":")):
             return without_tokens(text)

@@ -33,6 +33,7 @@ from trunkline.model.errors import (
 )
 from trunkline.model.routed_calls import CallOrigin
 from trunkline.model.values import Message, Part, Role, Task
+from trunkline.ports.call_path import CALL_PATH
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.store import Store
 from trunkline.protocol import skill_calls
@@ -210,6 +211,7 @@ class Calls:
             joins=watch_of(call),
             operation=Operation.SEND_MESSAGE.value,
             binding=source_tool,
+            wire_id=CALL_PATH.get().wire_id,
         )
         request = SendMessageRequest(
             message=Message(

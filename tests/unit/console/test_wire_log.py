@@ -1,6 +1,7 @@
 """The ring of exchanges: bounds in bytes and in number, frames, and what is told of them."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -119,7 +120,7 @@ def test_events_are_the_same_however_their_bytes_are_cut(cuts: list[int]) -> Non
     exchange = begin(log)
     exchange.begin_response(200, EVENTS)
     places = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
-    for start, end in zip(places, places[1:], strict=False):
+    for start, end in pairwise(places):
         exchange.take_response(stream[start:end])
     exchange.end()
     record = record_of(log, exchange)
@@ -228,7 +229,8 @@ def test_messages_of_a_socket_name_their_turns() -> None:
          b'{"jsonrpc":"2.0","method":"GetTask","id":1}', ("GetTask", "1.0", "jsonrpc")),
         ("POST", "http://h/v1/message:stream", [], b"{}",
          ("SendStreamingMessage", "0.3", "rest")),
-        ("GET", "http://h/x/tasks/T-1", [(b"a2a-version", b"1.0")], b"", ("GetTask", "1.0", "rest")),
+        ("GET", "http://h/x/tasks/T-1", [(b"a2a-version", b"1.0")], b"",
+         ("GetTask", "1.0", "rest")),
         ("GET", "http://h/.well-known/agent-card.json", [], b"", ("GetAgentCard", "", "http")),
         ("POST", "http://h/v1/chat/completions", [], b'{"model":"m"}', ("", "", "http")),
         ("POST", "http://h/a2a", [], b'{"jsonrpc":{},"method":[]}', ("", "", "http")),

@@ -67,6 +67,8 @@ def texts(value: Any) -> Iterator[str]:
         case list():
             for each in value:
                 yield from texts(each)
+        case _:
+            pass
 
 
 def masker(*known: str) -> Masker:
