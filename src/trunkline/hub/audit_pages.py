@@ -21,7 +21,9 @@ from trunkline.ports.records import Key
 
 # Rows that one request reads at most, whether they fit or not.
 MAX_READ: Final = 5000
-MAX_TOKEN_CHARS: Final = 16_000
+# A token has some fifty bytes for each chain that is being read, and so for each node.
+MAX_TOKEN_CHARS: Final = 4000
+TOKEN: Final = "^[A-Za-z0-9_-]*$"
 _SEGMENTS: Final = 2
 _NEVER: Final = 1 << 62
 
