@@ -3,6 +3,7 @@ anything, or becomes an element. Many payloads go into each page, so that this t
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,7 +32,7 @@ VECTORS = [
     "<svg><script>RUN</script></svg>",
     "<svg><animate onbegin=RUN attributeName=x dur=1s>",
     "<svg><a xlink:href='javascript:RUN'><text y=9>x</text></a></svg>",
-    "<math><mtext><table><mglyph><style><img src onerror=RUN></style></mglyph></table></mtext></math>",
+    "<math><mtext><table><mglyph><style><img src onerror=RUN></style></mglyph></table></math>",
     "<body onload=RUN>",
     "<iframe src='javascript:RUN'></iframe>",
     "<iframe srcdoc='<script>parent.RUN</script>'></iframe>",
@@ -181,16 +182,18 @@ STRANGE = """() => {
   for (const element of document.querySelectorAll("*")) {
     const name = element.localName;
     if (element.closest("svg.icon")) continue;
-    if (["iframe", "object", "embed", "base", "svg", "math", "video", "audio", "template"].includes(name)
+    const foreign = ["iframe", "object", "embed", "base", "math", "video", "audio", "template"];
+    if (foreign.includes(name)
         || element.namespaceURI !== "http://www.w3.org/1999/xhtml") found.push(name);
     if (["script", "img", "link", "source"].includes(name)
         && !own(element.getAttribute("src") ?? element.getAttribute("href"))) found.push(element.outerHTML);
     if (name === "style" || (name === "meta" && element.httpEquiv)) found.push(element.outerHTML);
     for (const { name: attribute, value } of element.attributes) {
-      if (/^on/i.test(attribute) || ["srcdoc", "formaction", "action", "xlink:href"].includes(attribute))
-        found.push(`${name} ${attribute}=${value}`);
-      if (attribute === "href" && !/^(https?:|mailto:|#|\\/)/.test(value)) found.push(`${name} href=${value}`);
-      if (attribute === "style" && /url|expression/i.test(value)) found.push(`${name} style=${value}`);
+      const isStrange = /^on/i.test(attribute)
+        || ["srcdoc", "formaction", "action", "xlink:href"].includes(attribute)
+        || (attribute === "href" && !/^(https?:|mailto:|#|\\/)/.test(value))
+        || (attribute === "style" && /url|expression/i.test(value));
+      if (isStrange) found.push(`${name} ${attribute}=${value}`);
     }
   }
   return found.slice(0, 10);
@@ -266,7 +269,8 @@ def test_chat(page: Page, served: Gateway, part: int) -> None:
     for link in page.locator(".file a").all()[:20]:
         assert (link.get_attribute("href") or "").startswith("https://evil.example/")
     names = page.locator(".file-name").all_inner_texts()
-    assert names and not any("/" in name or "\\" in name or "\u202e" in name for name in names)
+    assert names
+    assert not any("/" in name or "\\" in name or "\u202e" in name for name in names)
     # A reload shows the same, read from the gateway.
     page.reload()
     expect(log.locator(".task-end .state")).to_have_text("completed")
@@ -318,6 +322,7 @@ KEPT = frozenset({"cardPath", "jsonrpcPath", "restPath", "nextPageToken", "handl
 
 
 def test_lists_cards_and_tasks(page: Page, served: Gateway) -> None:
+    page.evaluate(SEND, ["asker", {"payloads": PAYLOADS[:8]}])
     page.evaluate(SEND, ["evil", {"payloads": PAYLOADS[:8]}])
     task = page.evaluate(
         "async () => (await (await import('/console/lib/api.js')).api('/tasks')).items[0]"
@@ -348,13 +353,10 @@ def test_lists_cards_and_tasks(page: Page, served: Gateway) -> None:
         nothing_ran(page)
     for text in PAYLOADS[::12]:
         page.unroute_all()
-        spoil(page, "**/agent-card.json", lambda card, text=text: with_payloads(card, text, KEPT))
-        spoil(
-            page,
-            "**/api/v1/agents/**",
-            lambda agent, text=text: with_payloads(agent, text, KEPT | {"id"}),
-        )
-        spoil(page, "**/api/v1/tasks/**", lambda each, text=text: with_payloads(each, text, KEPT))
+        spoil(page, "**/agent-card.json", partial(with_payloads, payload=text, kept=KEPT))
+        agent = partial(with_payloads, payload=text, kept=KEPT | {"id"})
+        spoil(page, "**/api/v1/agents/**", agent)
+        spoil(page, "**/api/v1/tasks/**", partial(with_payloads, payload=text, kept=KEPT))
         places = ["#/chat/demo/evil"]
         if (VIEWS / "agent.js").exists():
             places.append("#/agents/demo/evil")
