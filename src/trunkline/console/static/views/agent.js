@@ -170,8 +170,8 @@ function Signatures({ signatures }) {
 function Security({ card }) {
   const schemes = Object.entries(object(card.securitySchemes)).slice(0, 30);
   if (!schemes.length) return html`<p class="quiet">The card declares no security scheme.</p>`;
+  // 1.0 has one member that names the kind; 0.3 has "type".
   return html`<ul class="findings">${schemes.map(([name, scheme]) => {
-    // 1.0 has one member that names the kind; 0.3 has `type`.
     const [kind, inside] = scheme?.type ? [scheme.type, scheme] : Object.entries(object(scheme))[0] ?? ["", {}];
     return html`<li key=${name}><strong>${text(name, 100)}</strong> <${Badge}>${text(kind, 60)}<//>
       <p dir="auto">${text(object(inside).description, 1000)}</p><${JsonTree} value=${inside} label=${`Scheme ${text(name, 60)}`} openTo=${1} /></li>`;
