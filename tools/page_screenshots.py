@@ -75,10 +75,10 @@ async def researcher(turn):
     await asyncio.sleep(0.1)
     yield call.result({"found": 3, "best": "A2A 1.0, section 3.1"})
     yield turn.artifact(name="figures", data={"requests": 5400, "p99Ms": 3.2, "nodes": ["a", "b"]})
-    yield turn.artifact(
-        name="table", raw=b"name,value\\nsend,80\\nget,26\\n", media_type="text/csv", filename="table.csv"
-    )
-    yield "Three sources say the same:\\n\\n| operation | µs |\\n|---|---|\\n| send | 80 |\\n| get | 26 |\\n\\n"
+    rows = b"name,value\\nsend,80\\nget,26\\n"
+    yield turn.artifact(name="table", raw=rows, media_type="text/csv", filename="table.csv")
+    yield "Three sources say the same:\\n\\n"
+    yield "| operation | µs |\\n|---|---|\\n| send | 80 |\\n| get | 26 |\\n\\n"
     yield "```python\\nfrom trunkline import agent\\n```\\n"
 
 

@@ -19,6 +19,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 from tests.acceptance.gateway import Gateway, gateway
+from tests.browser.hub_world import hub as hub
 from tests.browser.world import CODE, CONFIG
 
 CHROMIUM = next(

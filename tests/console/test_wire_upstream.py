@@ -119,7 +119,7 @@ async def test_a_turn_that_waited_in_the_queue_names_its_own_request() -> None:
     async with pair(SCRIPTED) as both:
         world = both.front
         await switch(world, FRONT)
-        first = asyncio.get_running_loop().create_task(world.ask(FRONT, "wait 5", by="operator"))
+        first = asyncio.get_running_loop().create_task(world.ask(FRONT, "delay 5", by="operator"))
         while not sides(await records(world))[1]:
             await passes()
         # A second message into the same context waits for the first one.

@@ -133,6 +133,22 @@ async def test_the_rows_of_several_chains_are_merged_by_their_times() -> None:
     assert [line.at_ms for _, line in since.rows] == [50, 40, 37]
 
 
+async def test_old_rows_that_a_node_took_over_hide_no_newer_ones() -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock)
+    await store.open()
+    rows = [encode_row(Row(kind="attempt", at_ms=at)) for at in (100, 110, 50)]
+    head, segments = extended(begun("one", before="", now_ms=1), rows)
+    await store.change(put_head(head, expected=0), *segments)
+    rows = [encode_row(Row(kind="attempt", at_ms=at)) for at in (60, 105)]
+    head, segments = extended(begun("two", before="one", now_ms=2), rows)
+    await store.change(put_head(head, expected=0), *segments)
+    found = await AuditPages(store).page(lambda _: True, limit=9)
+    assert [line.at_ms for _, line in found.rows] == [50, 110, 105, 100, 60]
+    since = await AuditPages(store).page(lambda _: True, limit=9, since_ms=90)
+    assert [line.at_ms for _, line in since.rows] == [110, 105, 100]
+
+
 async def test_one_request_reads_a_bounded_number_of_rows() -> None:
     clock = FakeClock()
     store = MemoryStore(clock)

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Protocol
 from msgspec import Meta, Struct
 
 from trunkline.api.api import Call, Route
-from trunkline.hub.audit_pages import MAX_TOKEN_CHARS, AuditPages
+from trunkline.hub.audit_pages import MAX_TOKEN_CHARS, TOKEN, AuditPages
 from trunkline.hub.audit_reading import AuditReader
 from trunkline.hub.audit_rows import Line, RowKind
 from trunkline.hub.audit_verify import verify
@@ -55,7 +55,7 @@ class AuditQuery(Struct, frozen=True, kw_only=True, rename="camel"):
     q: _Text = ""
     since: Annotated[str, Meta(max_length=40)] = ""
     page_size: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
-    page_token: Annotated[str, Meta(max_length=MAX_TOKEN_CHARS)] = ""
+    page_token: Annotated[str, Meta(max_length=MAX_TOKEN_CHARS, pattern=TOKEN)] = ""
 
 
 class AuditRowView(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

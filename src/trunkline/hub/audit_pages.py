@@ -21,7 +21,9 @@ from trunkline.ports.records import Key
 
 # Rows that one request reads at most, whether they fit or not.
 MAX_READ: Final = 5000
-MAX_TOKEN_CHARS: Final = 16_000
+# A token has some fifty bytes for each chain that is being read, and so for each node.
+MAX_TOKEN_CHARS: Final = 4000
+TOKEN: Final = "^[A-Za-z0-9_-]*$"
 _SEGMENTS: Final = 2
 _NEVER: Final = 1 << 62
 
@@ -60,11 +62,12 @@ class AuditPages:
         for _ in range(MAX_READ):
             if len(found) == limit:
                 break
-            row = await merge.next()
-            if row is None or row[1].at_ms < since_ms:
+            row = await merge.next(since_ms)
+            if row is None:
                 return AuditSlice(rows=found, token="", read_to_ms=read_to_ms)
-            read_to_ms = row[1].at_ms
-            if fits(row[1]):
+            at_ms = row[1].at_ms
+            read_to_ms = at_ms if read_to_ms is None else min(at_ms, read_to_ms)
+            if at_ms >= since_ms and fits(row[1]):
                 found.append(row)
         return AuditSlice(rows=found, token=await merge.token(), read_to_ms=read_to_ms)
 
@@ -84,29 +87,32 @@ class _Merge:
                 self._later.append(head)
         self._later.reverse()
 
-    async def next(self) -> tuple[str, Line] | None:
+    async def next(self, since_ms: int) -> tuple[str, Line] | None:
+        """None where no row from that time on is left."""
         while True:
             best: _Cursor | None = None
             best_ms = -1
             for cursor in [*self._cursors]:
-                line = await cursor.peek()
-                if line is None:
+                latest_ms = await cursor.latest_ms()
+                if latest_ms is None:
                     self._cursors.remove(cursor)
-                elif line.at_ms > best_ms:
-                    best, best_ms = cursor, line.at_ms
+                elif latest_ms > best_ms:
+                    best, best_ms = cursor, latest_ms
             # A chain has no row that is later than its end.
             if self._later and _order(self._later[-1])[0] >= best_ms:
                 head = self._later.pop()
                 self._last = _order(head)
                 self._cursors.append(_Cursor(self._records, head, head.last))
                 continue
-            if best is None:
+            if best is None or best_ms < since_ms:
                 return None
             return best.head.chain, best.take()
 
     async def token(self) -> str:
         """Empty where nothing is left."""
-        left = {each.head.chain: each.at for each in self._cursors if await each.peek() is not None}
+        left = {
+            each.head.chain: each.at for each in self._cursors if await each.latest_ms() is not None
+        }
         if not left and not self._later:
             return ""
         body = msgspec.json.encode(_Place(self._last, left))
@@ -120,27 +126,33 @@ class _Cursor:
         self.head = head
         self.at = at
         self._records = records
-        self._lines: list[Line] = []
+        # Each row with the latest time of it and of those before it. A node writes rows of another
+        # one that has ended behind its own, which are later.
+        self._rows: list[tuple[int, Line]] = []
 
-    async def peek(self) -> Line | None:
-        """The next row; None at the end of the chain."""
-        while not self._lines and self.at >= self.head.first:
-            # Segments are named by their first rows, so the one that has the row comes first.
-            before = Key(SEGMENT, self.head.chain, segment_id(self.at + 1))
-            page = await self._records.records(
-                SEGMENT, scope=self.head.chain, after=before, newest_first=True, limit=_SEGMENTS
-            )
-            lines = [line for record in reversed(page) for line, _ in lines_of(record)]
-            self._lines = [line for line in lines if line.n <= self.at]
-            if not self._lines:
-                # Retention has deleted them, or nothing in them can be read.
-                self.at = 0
-                break
-            self.at = self._lines[-1].n
-        return self._lines[-1] if self._lines else None
+    async def latest_ms(self) -> int | None:
+        """The latest time among the next rows; None at the end of the chain."""
+        if not self._rows and self.at >= self.head.first:
+            await self._read()
+        return self._rows[-1][0] if self._rows else None
+
+    async def _read(self) -> None:
+        # Segments are named by their first rows, so the one that has the row comes first.
+        before = Key(SEGMENT, self.head.chain, segment_id(self.at + 1))
+        page = await self._records.records(
+            SEGMENT, scope=self.head.chain, after=before, newest_first=True, limit=_SEGMENTS
+        )
+        latest_ms = 0
+        for record in reversed(page):
+            for line, _ in lines_of(record):
+                if line.n <= self.at:
+                    latest_ms = max(latest_ms, line.at_ms)
+                    self._rows.append((latest_ms, line))
+        # Without rows, retention has deleted them, or nothing in them can be read.
+        self.at = self._rows[-1][1].n if self._rows else 0
 
     def take(self) -> Line:
-        line = self._lines.pop()
+        _, line = self._rows.pop()
         self.at = line.n - 1
         return line
 

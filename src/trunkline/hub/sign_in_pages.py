@@ -1,4 +1,5 @@
-"""The pages of the sign-in. They have no script, and load nothing."""
+"""The pages of the sign-in. They have no script, and load nothing. Their colours are those of the
+page of the gateway (console/static/css/page.css)."""
 
 import base64
 import hashlib
@@ -9,28 +10,30 @@ from typing import Final
 from starlette.responses import HTMLResponse, Response
 
 _STYLE: Final = """
-:root { color-scheme: light dark; --ink: #1d2733; --page: #eef1f4; --card: #fff; --line: #c9d1da;
-  --accent: #14599c; --fault: #a3242c; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6ebf0; --page: #12171d; --card: #1c232b;
-  --line: #3b4652; --accent: #7fb8ee; --fault: #ff9aa0; } }
+:root { color-scheme: light dark; --ink: #18202e; --page: #f6f7f9; --card: #fff; --line: #d9dee6;
+  --accent: #2752c4; --on-accent: #fff; --fault: #b3261e; --quiet: #576276; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf1; --page: #0f131a; --card: #161b24;
+  --line: #2d3644; --accent: #8fb0ff; --on-accent: #0d1730; --fault: #ff9d95; --quiet: #9aa6b8; } }
 * { box-sizing: border-box; }
 body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1.5rem;
-  background: var(--page); color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
+  background: var(--page); color: var(--ink); font: 15px/1.5 system-ui,
+  -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
 main { width: 100%; max-width: 25rem; padding: 2rem; background: var(--card);
-  border: 1px solid var(--line); border-radius: .75rem; }
-h1 { margin: 0 0 1.25rem; font-size: 1.4rem; line-height: 1.25; }
+  border: 1px solid var(--line); border-radius: 10px; }
+.brand { margin: 0 0 .2rem; color: var(--quiet); font-weight: 700; }
+h1 { margin: 0 0 1.25rem; font-size: 1.35rem; line-height: 1.25; }
 p { margin: 0 0 1rem; }
 label { display: block; margin-bottom: 1rem; font-weight: 600; }
 input { display: block; width: 100%; margin-top: .3rem; padding: .6rem .7rem; font: inherit;
-  color: inherit; background: var(--page); border: 1px solid var(--line); border-radius: .4rem; }
+  color: inherit; background: var(--page); border: 1px solid var(--line); border-radius: 8px; }
 button, .choice { display: block; width: 100%; padding: .65rem 1rem; font: inherit;
   font-weight: 600; text-align: center; text-decoration: none; cursor: pointer;
-  color: var(--card); background: var(--accent); border: 1px solid var(--accent);
-  border-radius: .4rem; }
+  color: var(--on-accent); background: var(--accent); border: 1px solid var(--accent);
+  border-radius: 8px; }
 .choice + .choice { margin-top: .75rem; }
-:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 .fault { color: var(--fault); font-weight: 600; }
-.note { padding: .75rem; border: 1px solid var(--line); border-radius: .4rem; }
+.note { padding: .75rem; border: 1px solid var(--line); border-radius: 8px; }
 code { overflow-wrap: anywhere; }
 """
 _HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -42,7 +45,8 @@ def page(title: str, *body: str, status: int = 200, form_to: str = "") -> Respon
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>"
-        f"<body><main><h1>{escape(title)}</h1>{''.join(body)}</main></body></html>\n"
+        f'<body><main><p class="brand">Trunkline</p><h1>{escape(title)}</h1>'
+        f"{''.join(body)}</main></body></html>\n"
     )
     return HTMLResponse(text, status, page_headers(form_to=form_to))
 

@@ -29,7 +29,7 @@ const MOST_SHOWN = 100;
 export default function Agent({ path }) {
   const [, owner, slug, tab] = path;
   if (owner === "visit" && !slug) return html`<${Visit} />`;
-  if (!slug) return html`<div class="view"><${Empty} title="This is no agent"><p>An agent has an owner and a name: <code>OWNER/NAME</code>.</p><a class="button" href=${link("agents")}>All agents</a><//></div>`;
+  if (!slug) return html`<div class="view"><${Empty} title="Not an agent"><p>An agent has an owner and a name: <code>OWNER/NAME</code>.</p><a class="button" href=${link("agents")}>All agents</a><//></div>`;
   return html`<${Page} key=${`${owner}/${slug}`} owner=${owner} slug=${slug} tab=${tab ?? "card"} />`;
 }
 
@@ -47,6 +47,7 @@ function Page({ owner, slug, tab }) {
   useEffect(() => {
     if (agent && isOperator() && canFault()) readFault(agent).catch(() => {});
   }, [agent?.id]);
+  const changes = useRememberedCard(`${owner}/${slug}`, judged.data?.card);
   if (!agent) {
     return html`<div class="view"><p><a href=${link("agents")}>← All agents</a></p>
       ${error?.status === 404
@@ -77,6 +78,7 @@ function Page({ owner, slug, tab }) {
       <span class="quiet">${queue.running ? `${plural(queue.running, "turn")} running` : "idle"}${queue.waiting ? `, ${count(queue.waiting)} in the queue` : ""}</span></p>
     ${agent.problem ? html`<p class="problem">It cannot be called: ${safe(agent.problem, 500)}</p>` : null}
     <${FaultBanner} only=${agent.id} />
+    ${changes.before && current !== "checks" ? html`<p class="notice ask">The card has changed since ${exact(changes.before.at)}. <a href=${link("agents", owner, slug, "checks")}>See what</a></p>` : null}
     <${Budget} agent=${agent} />
     <${Tabs} label="About the agent" tabs=${tabs} current=${current} onChange=${(name) => go("agents", owner, slug, ...(name === "card" ? [] : [name]))} />
     ${current === "raw"
@@ -90,7 +92,7 @@ function Page({ owner, slug, tab }) {
             : !judged.data
               ? html`<${Loading} what="Reading the card" />`
               : current === "checks"
-                ? html`<${Checks} judged=${judged.data} handle=${agent.handle} />`
+                ? html`<${Checks} judged=${judged.data} changes=${changes} />`
                 : html`<${Card} agent=${agent} judged=${judged.data} />`}
   </div>`;
 }
@@ -121,7 +123,7 @@ function Card({ agent, judged }) {
       <section class="card"><h2>Skills (${list(card.skills).length}${card.skills?.length > MOST_SHOWN ? ` of ${card.skills.length}` : ""})</h2>
         ${list(card.skills).length
           ? html`<ul class="skills">${list(card.skills).map((skill, i) => html`<${Skill} key=${i} agent=${agent} skill=${object(skill)} />`)}</ul>`
-          : html`<p class="quiet">The card names none.</p>`}</section>
+          : html`<p class="quiet">The card lists no skills.</p>`}</section>
     </div>
     <div class="stack">
       <section class="card"><h2>Signature</h2><${Signatures} signatures=${judged.signatures} /></section>
@@ -145,8 +147,14 @@ function Skill({ agent, skill }) {
     ${texts(skill.tags).length ? html`<p class="row">${texts(skill.tags).map((tag) => html`<${Badge}>${tag}<//>`)}</p>` : null}
     ${list(skill.inputModes).length || list(skill.outputModes).length ? html`<p class="hint">takes ${texts(skill.inputModes).join(", ") || "the default"}, gives ${texts(skill.outputModes).join(", ") || "the default"}</p>` : null}
     ${list(skill.examples).length
-      ? html`<div class="examples">${list(skill.examples).filter((each) => typeof each === "string").map((example, i) => html`<a key=${i} class="button small" dir="auto" href=${link("chat", owner, slug, { prompt: example.slice(0, 4000) })} title="Try it in the chat">${line(example, 140)} <span class="quiet">try</span></a>`)}</div>`
+      ? html`<div class="examples">${list(skill.examples).filter((each) => typeof each === "string").map((example, i) => html`<a key=${i} class="button small" dir="auto" href=${link("chat", owner, slug)} onClick=${() => prepare(agent.handle, example)} title="Try it in the chat">${line(example, 140)} <span class="quiet">try</span></a>`)}</div>`
       : null}</li>`;
+}
+
+// The chat begins with the draft of the agent. One that is there already is kept above the example.
+function prepare(handle, example) {
+  const draft = remembered(`draft.${handle}`, "");
+  if (!draft.endsWith(example)) remember(`draft.${handle}`, draft ? `${draft}\n${example}` : example);
 }
 
 const VERDICTS = { valid: ["good", "✓ valid"], invalid: ["bad", "✕ invalid"], unknown_key: ["ask", "? unknown key"] };
@@ -161,18 +169,17 @@ function Signatures({ signatures }) {
 
 function Security({ card }) {
   const schemes = Object.entries(object(card.securitySchemes)).slice(0, 30);
-  if (!schemes.length) return html`<p class="quiet">The card names no way to sign in.</p>`;
+  if (!schemes.length) return html`<p class="quiet">The card declares no security scheme.</p>`;
+  // 1.0 has one member that names the kind; 0.3 has "type".
   return html`<ul class="findings">${schemes.map(([name, scheme]) => {
-    // 1.0 has one member that names the kind; 0.3 has `type`.
     const [kind, inside] = scheme?.type ? [scheme.type, scheme] : Object.entries(object(scheme))[0] ?? ["", {}];
     return html`<li key=${name}><strong>${text(name, 100)}</strong> <${Badge}>${text(kind, 60)}<//>
       <p dir="auto">${text(object(inside).description, 1000)}</p><${JsonTree} value=${inside} label=${`Scheme ${text(name, 60)}`} openTo=${1} /></li>`;
   })}</ul>`;
 }
 
-function Checks({ judged, handle }) {
+function Checks({ judged, changes }) {
   const [pointer, setPointer] = useState("");
-  const changes = useRememberedCard(handle, judged.card);
   const at = useMemo(() => valueAt(judged.card, pointer), [judged, pointer]);
   return html`<div class="stack">
     <section class="card"><h2>Findings</h2><${Findings} findings=${judged.findings} onPoint=${setPointer} none="The card follows the rules." />
@@ -206,6 +213,7 @@ function useRememberedCard(handle, card) {
     if (JSON.stringify(card).length <= MOST_CARD) remember("cards", Object.fromEntries([...kept, [handle, { at, card }]]));
   };
   useEffect(() => {
+    if (!card) return;
     const all = remembered("cards", {});
     const known = Object.hasOwn(all, handle) ? all[handle] : null;
     const isSame = known && diff(known.card, card).every(({ kind }) => kind === "same");
@@ -264,12 +272,12 @@ function Operate({ agent }) {
   const [minutes, setMinutes] = useState(60);
   const own = settings.data?.agents.find(({ id }) => id === agent.id);
   return html`<div class="columns">
-    <section class="card"><h2>Record what passes the wire</h2>
+    <section class="card"><h2>Record requests and answers</h2>
       <${Problem} error=${settings.error} again=${settings.again} />
       ${own
         ? html`<${RecordingSwitch} agent=${own} minutes=${minutes} onChange=${settings.again} /><${MinutesSelect} minutes=${minutes} onChange=${setMinutes} />
             <p><a href=${link("inspector", { q: `agent:${agent.handle}` })}>Its exchanges in the inspector</a></p>`
-        : settings.data ? html`<p class="quiet">This agent cannot be recorded now.</p>` : html`<${Loading} />`}</section>
+        : settings.data ? html`<p class="quiet">This agent cannot be recorded: it is not published.</p>` : html`<${Loading} />`}</section>
     <section class="card"><h2>Faults</h2><${FaultForm} agent=${agent} /></section></div>`;
 }
 
@@ -296,7 +304,7 @@ function Visit() {
   const visits = useLoaded((signal) => (allowed === "never" ? Promise.resolve({ items: [] }) : api("/visits", { signal })), [allowed]);
   const headers = () => Object.fromEntries(form.headers.split("\n").map((each) => each.trim()).filter(Boolean).map((each) => {
     const colon = each.indexOf(":");
-    if (colon < 1) throw new Error(`This line is no header: ${each}`);
+    if (colon < 1) throw new Error(`Not a header: ${each}`);
     return [each.slice(0, colon).trim(), each.slice(colon + 1).trim()];
   }));
   const open = async (event) => {
@@ -327,7 +335,7 @@ function Visit() {
             <${Problem} error=${state.error} />
             <button class="primary" disabled=${state.isBusy}>${state.isBusy ? "Reading the card…" : "Open"}</button></form>`}
     ${agent && judged
-      ? html`<section class="stack" aria-label="Preview"><div class="view-head"><h2 dir="auto">${line(agent.name, 120)}</h2><${Verdict} findings=${judged.findings} />
+      ? html`<section class="preview" aria-label="Preview"><div class="view-head"><h2 dir="auto">${line(agent.name, 120)}</h2><${Verdict} findings=${judged.findings} />
             <a class="button primary" href=${link("chat", agent.owner, agent.slug)}>Chat</a><a class="button" href=${link("agents", agent.owner, agent.slug)}>Card</a></div>
           <${Card} agent=${agent} judged=${judged} /></section>`
       : null}

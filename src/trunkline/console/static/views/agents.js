@@ -14,6 +14,8 @@ export function Agents({ query }) {
   const [text, setText] = useState(query.q ?? "");
   const [tokens, setTokens] = useState([""]);
   useEffect(() => {
+    // Else a timer that is late would empty the filter of the next view.
+    if (text === (query.q ?? "")) return undefined;
     const timer = setTimeout(() => {
       filterBy({ q: text });
       setTokens([""]);

@@ -10,7 +10,7 @@ import { announce, Badge, Dialog, download, Empty, Field, Loading, notify, notif
 import { VirtualList } from "../parts/vlist.js";
 import { FaultBanner, FaultForm, Recordings, useFaultsOf, useWireSettings } from "./inspector/control.js";
 import { Detail } from "./inspector/detail.js";
-import { allFindings, check } from "./inspector/exchange.js";
+import { isJudged } from "./inspector/exchange.js";
 import { HELP, only, parse, toggled } from "./inspector/filter.js";
 import { Verdict } from "./inspector/findings.js";
 import { FileLog, pin, pins, View, wireLog } from "./inspector/log.js";
@@ -21,6 +21,9 @@ import { Waterfall } from "./inspector/waterfall.js";
 await ensureStyle("inspector");
 
 const ROW_HEIGHT = 34;
+// On a narrow screen a row has two lines.
+const NARROW = matchMedia("(max-width: 44rem)");
+const NARROW_ROW_HEIGHT = 52;
 // A check reads the whole exchange, so only rows in sight are checked, and only of this size.
 const MOST_CHECKED_BYTES = 256 * 1024;
 const CHECK_AFTER_MS = 300;
@@ -104,7 +107,7 @@ function List({ log, view, query, settings }) {
     ${log.isLive ? html`<${FaultBanner} />` : html`<${FileBanner} log=${log} />`}
     <${FilterField} q=${query.q ?? ""} problem=${view.problem} isSearching=${view.isSearching} />
     <div class="row between bar-row">
-      <${Tabs} label="Ways to look" current=${isWaterfall ? "waterfall" : "log"} tabs=${[["log", "Exchanges"], ["waterfall", "Waterfall"]]} onChange=${(name) => filterBy({ view: name === "waterfall" ? name : "" })} />
+      <${Tabs} label="View" current=${isWaterfall ? "waterfall" : "log"} tabs=${[["log", "Exchanges"], ["waterfall", "Waterfall"]]} onChange=${(name) => filterBy({ view: name === "waterfall" ? name : "" })} />
       ${isWaterfall
         ? null
         : html`<div class="row">
@@ -126,9 +129,9 @@ function List({ log, view, query, settings }) {
           : html`<${Loading} what="Reading the log" />`
         : shown.length || !view.isComplete
           ? html`<${Table} key=${query.q ?? ""} log=${log} rows=${shown} query=${query} />`
-          : html`<${Empty} title=${view.isCleared ? "Cleared" : "No exchange fits this filter"}>
-              <p>${view.isCleared ? "New exchanges appear here." : html`${count(log.rows.length)} exchanges do not. Live ones appear as soon as one fits.`}</p>
-              ${query.q ? html`<button type="button" onClick=${() => filterBy({ q: "" })}>Without the filter</button>` : null}<//>`}
+          : html`<${Empty} title=${view.isCleared ? "Cleared" : "No exchange matches this filter"}>
+              <p>${view.isCleared ? "New exchanges appear here." : html`${count(log.rows.length)} exchanges do not match. New ones that match appear here.`}</p>
+              ${query.q ? html`<button type="button" onClick=${() => filterBy({ q: "" })}>Remove the filter</button>` : null}<//>`}
     ${dialog === "recording" && settings.data
       ? html`<${Dialog} title="Record agents" onClose=${() => setDialog("")}><${Recordings} settings=${settings.data} onChange=${settings.again} /><//>`
       : null}
@@ -166,12 +169,12 @@ function FilterField({ q, problem, isSearching }) {
       ([term, title]) => html`<button key=${term} type="button" class="small" aria-pressed=${String(terms.includes(term))} onClick=${() => filterBy({ q: toggled(q, term) })}>${title}</button>`,
     )}${searching ? html`<span class="hint" role="status">searching bodies…</span>` : null}</div>
     ${fault ? html`<p id="filter-problem" class="error" role="alert">${safe(fault, 200)}</p>` : null}
-    ${isHelp ? html`<dl class="facts card filter-help">${HELP.map(([term, meaning]) => html`<dt><code>${term}</code></dt><dd>${meaning}</dd>`)}</dl>` : null}
+    ${isHelp ? html`<div class="card filter-help"><dl class="facts">${HELP.map(([term, meaning]) => html`<dt><code>${term}</code></dt><dd>${meaning}</dd>`)}</dl></div>` : null}
   </div>`;
 }
 
 const COLUMNS = [
-  { title: "Time" }, { title: "" }, { title: "Agent" }, { title: "Operation" }, { title: "Spoken", className: "wide-only" }, { title: "Task", className: "wide-only" },
+  { title: "Time" }, { title: "" }, { title: "Agent" }, { title: "Operation" }, { title: "Protocol", className: "wide-only" }, { title: "Task", className: "wide-only" },
   { title: "Status" }, { title: "Size", className: "right wide-only" }, { title: "Events", className: "right wide-only" }, { title: "Duration", className: "right" }, { title: "Checks", className: "wide-only" }, { title: "" },
 ];
 
@@ -180,28 +183,51 @@ const BINDINGS = { jsonrpc: "RPC", rest: "HTTP", websocket: "WS", http: "HTTP" }
 function Table({ log, rows, query }) {
   const pinned = useValue(pins);
   const verdicts = useVerdicts(log, rows);
+  const isNarrow = useNarrow();
+  // Cells that did not change are the same objects, which are not compared again while scrolling.
+  const cells = useRef(new WeakMap());
   const row = (item) => {
     const isPinned = pinned.has(item.id);
+    const key = `${item.round} ${isPinned} ${isNarrow} ${query.q} ${query.view}`;
+    const known = cells.current.get(item);
+    const verdict = verdicts.get(item);
+    if (known?.key === key && known.verdict === verdict) return known.drawn;
+    const drawn = draw(item, isPinned, verdict);
+    cells.current.set(item, { key, verdict, drawn });
+    return drawn;
+  };
+  const draw = (item, isPinned, verdict) => {
     const problem = item.error || item.fault;
     return html`<span role="gridcell" class="mono" title=${exact(item.at)}>${clock(item.at)}</span>
       <span role="gridcell"><${Side} side=${item.side} /></span>
       <span role="gridcell">${line(item.agent, 80)}</span>
-      <span role="gridcell"><a href=${log.href(item.id, query)} title=${problem ? safe(problem, 300) : undefined}>${nameOf(item)}</a>${item.fault ? html` <${Badge} tone="ask">fault<//>` : null}</span>
+      <span role="gridcell"><a href=${log.href(item.id, query)} title=${problem ? safe(problem, 300) : undefined}>${nameOf(item)}</a>${item.fault ? html` <${Badge} tone="ask">fault<//>` : null}
+        ${isNarrow ? html`<span class="under">${clock(item.at).slice(0, 8)} ${line(item.agent, 60)}</span>` : null}</span>
       <span role="gridcell" class="wide-only quiet">${BINDINGS[item.binding] ?? ""} ${safe(item.version, 10)}</span>
       <span role="gridcell" class="wide-only mono" title=${safe(item.taskId, 300)}>${item.taskId ? html`<a href=${log.back({ q: `task:${item.taskId}` })}>…${safe(item.taskId.slice(-8), 20)}</a>` : ""}</span>
       <span role="gridcell"><${Status} row=${item} /></span>
       <span role="gridcell" class="right wide-only mono" title=${`${bytes(item.requestBytes)} in the request, ${bytes(item.responseBytes)} in the answer`}>${bytes(item.requestBytes + item.responseBytes)}</span>
       <span role="gridcell" class="right wide-only mono">${item.events || ""}</span>
       <span role="gridcell" class="right mono">${item.ms === null ? html`<${Badge} tone="accent">open<//>` : duration(item.ms)}</span>
-      <span role="gridcell" class="wide-only">${verdicts.get(item.id) ? html`<${Verdict} findings=${verdicts.get(item.id)} />` : ""}</span>
+      <span role="gridcell" class="wide-only">${verdict ? html`<${Verdict} findings=${verdict} />` : ""}</span>
       <span role="gridcell"><button type="button" class="plain small pin" aria-label=${isPinned ? "Unpin" : "Pin"} aria-pressed=${String(isPinned)} onClick=${() => pin(item.id, !isPinned)}>${isPinned ? "★" : "☆"}</button></span>`;
   };
-  return html`<${VirtualList} label="Exchanges" className="exchanges" rows=${rows} rowHeight=${ROW_HEIGHT} row=${row} rowKey=${(item) => item.id}
+  return html`<${VirtualList} label="Exchanges" className="exchanges" key=${String(isNarrow)} rows=${rows} rowHeight=${isNarrow ? NARROW_ROW_HEIGHT : ROW_HEIGHT} row=${row} rowKey=${(item) => item.id}
     columns=${COLUMNS} sticksToEnd=${log.isLive} onSelect=${(item) => { location.hash = log.href(item.id, query); }} onNear=${verdicts.near} />`;
 }
 
+function useNarrow() {
+  const [isNarrow, setNarrow] = useState(NARROW.matches);
+  useEffect(() => {
+    const change = () => setNarrow(NARROW.matches);
+    NARROW.addEventListener("change", change);
+    return () => NARROW.removeEventListener("change", change);
+  }, []);
+  return isNarrow;
+}
+
 // The verdict of the rows in sight, one after the other, when the reader stays with them.
-const verdictsKnown = new Map();
+const verdictsKnown = new WeakMap();
 
 function useVerdicts(log, rows) {
   const [, redraw] = useState(0);
@@ -216,16 +242,16 @@ function useVerdicts(log, rows) {
     const [first, last] = near.current;
     for (let i = first; i < last && !signal.aborted; i++) {
       const row = current.current.at(i);
-      if (!row || row.ms === null || verdictsKnown.has(row.id) || row.side !== "server" || !row.operation || row.operation === "GetAgentCard") continue;
+      if (!row || row.ms === null || verdictsKnown.has(row) || !isJudged(row)) continue;
       if (row.requestBytes + row.responseBytes > MOST_CHECKED_BYTES) continue;
       try {
         const record = await log.record(row.id, { signal });
-        const findings = record.findings?.length ? record.findings : allFindings(await check(record, { signal }));
-        verdictsKnown.set(row.id, findings);
+        // A file may have none.
+        if (!record.findings) return;
+        verdictsKnown.set(row, record.findings);
         redraw((n) => n + 1);
-      } catch (error) {
-        // A gateway without checks is not asked again and again.
-        if (error.status === 404 && error.reason === "ROUTE_NOT_FOUND") return;
+      } catch {
+        // The record made room for others meanwhile, or the list was left.
       }
     }
   };
@@ -234,11 +260,11 @@ function useVerdicts(log, rows) {
     working.current?.abort();
   }, []);
   return {
-    get: (id) => verdictsKnown.get(id),
+    get: (row) => verdictsKnown.get(row),
     near: (first, last) => {
       near.current = [first, last];
       clearTimeout(timer.current);
-      if (log.isLive) timer.current = setTimeout(work, CHECK_AFTER_MS);
+      timer.current = setTimeout(work, CHECK_AFTER_MS);
     },
   };
 }
@@ -247,7 +273,7 @@ function NothingYet({ log, settings, recorded }) {
   if (!log.isLive) return html`<${Empty} title="The file has no exchanges"><p>Open another one.</p><//>`;
   if (recorded.length) {
     const [owner, slug] = recorded[0].handle.split("/");
-    return html`<${Empty} title="Nothing has passed yet">
+    return html`<${Empty} title="No requests yet">
       <p>${recorded.map(({ handle }) => handle).slice(0, 5).join(", ")} ${recorded.length === 1 ? "is" : "are"} recorded. The next request appears here.</p>
       <a class="button primary" href=${link("chat", owner, slug)}>Send one</a> <code>${`trunkline send ${location.origin} hello`}</code><//>`;
   }
@@ -296,7 +322,7 @@ function Export({ rows, terms, onDone }) {
       notifyError(error);
     }
   };
-  return html`<p>A session file holds the exchanges that fit the filter, with headers, bodies and events. It opens in the inspector of any gateway, without a network.</p>
+  return html`<p>A session file holds the exchanges that match the filter, with headers, bodies and events. It opens in the inspector of any gateway, without a network.</p>
     <p><strong>Secrets that the gateway knows or recognises are masked; the texts of messages are not.</strong> Look through the file before you give it away.</p>
     ${rows.length > MOST_EXPORTED && !bySelf ? html`<p class="notice ask">Only the last ${count(MOST_EXPORTED)} of ${count(rows.length)} are saved. Filter by a task or an agent for all of one.</p>` : null}
     <div class="row end"><span class="hint" role="status">${progress}</span><button type="button" class="primary" disabled=${Boolean(progress)} onClick=${save}>Save ${bySelf && terms.length === 0 ? "all" : plural(Math.min(rows.length, bySelf ? Infinity : MOST_EXPORTED), "exchange")}</button></div>`;
@@ -323,7 +349,7 @@ function OpenFile() {
 function FileBanner({ log }) {
   const { name, exportedAt, gateway: from, records, leftOut } = log.session;
   return html`<div class="notice file row between" role="note">
-    <span><strong>A file, not this gateway:</strong> ${safe(name, 100)}, ${plural(records.length, "exchange")}${exportedAt ? `, saved ${exact(exportedAt)}` : ""}${from ? ` at ${safe(from, 100)}` : ""}.
+    <span class="grow"><strong>A file, not this gateway:</strong> ${safe(name, 100)}, ${plural(records.length, "exchange")}${exportedAt ? `, saved ${exact(exportedAt)}` : ""}${from ? ` at ${safe(from, 100)}` : ""}.
       ${leftOut ? html` ${plural(leftOut, "record")} could not be read or ${leftOut === 1 ? "was" : "were"} too many.` : null} Read only; nothing is asked or sent.</span>
     <button type="button" class="small" onClick=${() => { opened.set(null); go("inspector"); }}>Close the file</button></div>`;
 }

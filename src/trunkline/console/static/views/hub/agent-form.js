@@ -189,9 +189,12 @@ function AgentForm({ agent, onSaved }) {
     ({ field }) => (field === "backend" || field.startsWith("backend.")) && !keys.some(({ name }) => field === `backend.${name}`) && field !== "backend.kind",
   );
 
+  // What went wrong is in sight, and the next key changes it.
   useEffect(() => {
-    form.current?.querySelector("[aria-invalid='true']")?.focus();
-  }, [error]);
+    const wrong = form.current?.querySelector("[aria-invalid='true']") ?? (error ? form.current?.querySelector(".refusal") : null);
+    wrong?.focus();
+    wrong?.scrollIntoView({ block: "center" });
+  }, [error, conflict]);
 
   const submit = async (event) => {
     event.preventDefault();
@@ -216,7 +219,7 @@ function AgentForm({ agent, onSaved }) {
 
   const input = (name, options = {}) => html`<input ...${text(name)} aria-invalid=${errorAt(name) ? "true" : undefined} ...${options} />`;
   return html`<form ref=${form} class="hub-form" onSubmit=${submit} novalidate>
-    ${conflict
+    <div class="refusal" tabindex="-1">${conflict
       ? html`<${Conflict} conflict=${conflict} onMine=${() => {
           setBase(conflict.now);
           setConflict(null);
@@ -227,7 +230,8 @@ function AgentForm({ agent, onSaved }) {
           setConflict(null);
           setError(null);
         }} />`
-      : html`<${Problem} error=${error} />`}
+      : html`<${Problem} error=${error} />`}</div>
+    ${agent?.status === "deleted" ? html`<p class="card">This agent is deleted. Saving restores it.</p>` : null}
     <fieldset class="card"><legend>Agent</legend>
       ${agent
         ? null
@@ -264,7 +268,7 @@ function AgentForm({ agent, onSaved }) {
               ${isList || isLong ? html`<textarea rows="3" ...${given}></textarea>` : html`<input type=${isSecret ? "password" : "text"} autocomplete="off" ...${given} />`}<//>`;
           })}
           <${Field} label="Further keys, as JSON" hint="With the names of the configuration." error=${errorOfRest ? `${errorOfRest.field}: ${errorOfRest.description}` : ""}>
-            <textarea rows="3" class="mono" spellcheck="false" placeholder="{}" ...${text("rest")} aria-invalid=${errorOfRest ? "true" : undefined}></textarea><//>`}
+            <textarea rows="3" class="mono" spellcheck=${false} placeholder="{}" ...${text("rest")} aria-invalid=${errorOfRest ? "true" : undefined}></textarea><//>`}
     </fieldset>
     <details class="card" open=${Boolean(errorAt("limits")) || undefined}><summary>Limits</summary>
       <div class="fields">${LIMITS.map(([name, label, hint]) => {
@@ -279,9 +283,9 @@ function AgentForm({ agent, onSaved }) {
         <select value=${draft.profile} onChange=${(event) => set({ profile: event.target.value })}>${PROFILES.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select><//>
       <p><${Switch} label="Isolated: it cannot call other agents" isOn=${draft.isolated} onChange=${(isolated) => set({ isolated })} /></p>
       <${Field} label="Skills, as JSON" hint='For example [{"id": "ask", "name": "Ask"}]' error=${errorAt("skills")}>
-        <textarea rows="3" class="mono" spellcheck="false" ...${text("skills")} aria-invalid=${errorAt("skills") ? "true" : undefined}></textarea><//>
+        <textarea rows="3" class="mono" spellcheck=${false} ...${text("skills")} aria-invalid=${errorAt("skills") ? "true" : undefined}></textarea><//>
       <${Field} label="Settings, as JSON" hint='Further keys of an agent in the configuration, for example {"input_modes": ["text/plain"]}' error=${errorAt("settings")}>
-        <textarea rows="4" class="mono" spellcheck="false" placeholder="{}" ...${text("settings")} aria-invalid=${errorAt("settings") ? "true" : undefined}></textarea><//>
+        <textarea rows="4" class="mono" spellcheck=${false} placeholder="{}" ...${text("settings")} aria-invalid=${errorAt("settings") ? "true" : undefined}></textarea><//>
     </details>
     <div class="row"><button class="primary" disabled=${isBusy}>${agent ? "Save" : draft.isPublished ? "Publish" : "Save as a draft"}</button>
       <a class="button" href=${link("hub", "agents")}>${agent ? "To the list" : "Cancel"}</a></div>
@@ -304,6 +308,6 @@ function Conflict({ conflict, onMine, onTheirs }) {
     ${changes.length
       ? html`<ul>${changes.map(({ name, before, after }) => html`<li key=${name}><strong>${name}</strong>: <code>${safe(before, 300)}</code> → <code>${safe(after, 300)}</code></li>`)}</ul>`
       : html`<p>The members that are shown here are the same.</p>`}
-    <p class="row"><button type="button" onClick=${onMine}>Keep my form, and save over it</button>
+    <p class="row"><button type="button" onClick=${onMine}>Keep my form: saving overwrites theirs</button>
       <button type="button" onClick=${onTheirs}>Load what is stored</button></p></div>`;
 }

@@ -8,6 +8,8 @@ import { VirtualList } from "../../parts/vlist.js";
 
 const PAGE = 100;
 const LIVE_MS = 3000;
+// Rows are written a moment after what they are about.
+const LATE_MS = 60_000;
 const ROW_HEIGHT = 40;
 const KINDS = ["attempt", "outcome", "refusal", "change", "lost"];
 const SPANS = [
@@ -27,6 +29,7 @@ function useRows(filter) {
   const id = JSON.stringify(filter);
   const current = useRef(id);
   const isReading = useRef(false);
+  const begun = useRef(new Date().toISOString());
   current.current = id;
   const queryOf = (more) => {
     const { span, ...query } = filter;
@@ -59,13 +62,13 @@ function useRows(filter) {
     read("");
   }, [id]);
   const look = async () => {
-    const page = await api("/audit", { query: queryOf({}) }).catch(() => null);
+    // From shortly before the newest row that is known, so that a filter that fits little reads little.
+    const from = new Date(Date.parse(state.rows[0]?.at ?? begun.current) - LATE_MS).toISOString();
+    const query = queryOf({});
+    const page = await api("/audit", { query: { ...query, since: query.since > from ? query.since : from } }).catch(() => null);
     if (!page || current.current !== id) return;
-    setState((now) => {
-      const known = new Set(now.rows.slice(0, 2 * PAGE).map(keyOf));
-      setFresh(page.items.filter((row) => !known.has(keyOf(row))));
-      return now;
-    });
+    const known = new Set(state.rows.slice(0, 3 * PAGE).map(keyOf));
+    setFresh(page.items.filter((row) => !known.has(keyOf(row))));
   };
   const takeFresh = () => {
     // More than a page has come: begin anew, so that no row is left out.
@@ -151,7 +154,7 @@ function whatOf(row) {
 
 function cells(row) {
   const who = row.who ?? row.source ?? "(nobody)";
-  return html`<span role="gridcell" title=${exact(row.at)}>${DAY.format(new Date(row.at))} ${clock(row.at).slice(0, 8)}</span>
+  return html`<span role="gridcell" title=${exact(row.at)}><span class="col-date">${DAY.format(new Date(row.at))} </span>${clock(row.at).slice(0, 8)}</span>
     <span role="gridcell"><${Badge} tone=${TONES[row.kind]}>${row.kind}<//></span>
     <span role="gridcell" class="col-who">${line(who, 80)}</span>
     <span role="gridcell">${line(whatOf(row), 160)}</span>

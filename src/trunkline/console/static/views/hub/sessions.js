@@ -46,7 +46,7 @@ function Rows({ sessions, again }) {
     { title: "Context", cell: (session) => html`<${Id} id=${session.contextId} href=${link("tasks", { contextId: session.contextId })} />` },
     { title: "Holds", cell: (session) => `${plural(session.tasks, "task")}${session.entries ? `, ${count(session.entries)} answers` : ""}` },
     { title: "Changed", cell: (session) => html`<${Time} at=${session.changedAt} />` },
-    { title: "Actions", cell: (session) => html`<button type="button" class="small" aria-label=${`End session ${session.key}`} onClick=${() => endSession(session).then((isDone) => isDone && again())}>End</button>` },
+    { title: "Actions", cell: (session) => html`<button type="button" class="small" aria-label=${`End session ${safe(session.key, 200)}`} onClick=${() => endSession(session).then((isDone) => isDone && again())}>End</button>` },
   ];
   return html`<${Table} label="Sessions" columns=${columns} rows=${sessions} rowKey=${(session) => `${session.key} ${session.agent} ${session.principal} ${session.tenant}`} />`;
 }
@@ -54,7 +54,7 @@ function Rows({ sessions, again }) {
 async function endSession(session) {
   const isSure = await confirm({
     title: "End this session?",
-    text: `The agent ${session.agent ?? ""} forgets the conversation ${session.key}: its messages belong to no later turn, and answers to pending calls are discarded. Its tasks stay.`,
+    text: `The agent ${session.agent ?? ""} forgets the conversation ${safe(session.key, 200)}: its messages belong to no later turn, and answers to pending calls are discarded. Its tasks stay.`,
     action: `End the session with ${session.agent ?? "the agent"}`,
   });
   if (!isSure) return false;

@@ -1,7 +1,7 @@
 // Keys of programs and sessions of people. `#/hub/tokens`, `#/hub/tokens/new`
 import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import { api, isOperator, me } from "../../lib/api.js";
-import { line, safe } from "../../lib/format.js";
+import { exact, line, safe } from "../../lib/format.js";
 import { filterBy, go, link } from "../../lib/router.js";
 import { useLoaded } from "../../lib/state.js";
 import { Badge, CopyButton, Empty, Field, Id, Loading, Problem, Switch, Time, announce, confirm, notify, notifyError } from "../../parts/basics.js";
@@ -139,7 +139,7 @@ function Secret({ issued, onDone }) {
     <h2 id="secret-title">The token of ${safe(issued.name, 64)}</h2>
     <p><strong>It is shown this once.</strong> The gateway keeps only its digest. Copy it now to where the program reads it.</p>
     <p class="command"><code class="token">${issued.token}</code> <${CopyButton} text=${issued.token} label="Copy the token" /></p>
-    <p class="quiet">${issued.expiresAt ? html`It expires <${Time} at=${issued.expiresAt} />.` : "It does not expire."} Send it as <code>Authorization: Bearer …</code></p>
+    <p class="quiet">${issued.expiresAt ? `It expires on ${exact(issued.expiresAt)}.` : "It does not expire."} Send it as <code>Authorization: Bearer …</code></p>
     <button type="button" onClick=${onDone}>I have copied it</button>
   </section>`;
 }
@@ -190,7 +190,7 @@ function NewToken() {
             onChange=${(event) => set({ scopes: event.target.checked ? [...draft.scopes, scope] : draft.scopes.filter((each) => each !== scope) })} /> ${title}</label>`,
         )}${errorAt("scopes") ? html`<span class="error" role="alert">${safe(errorAt("scopes"), 300)}</span>` : null}</fieldset>
         <${Field} label="Agents" hint=${draft.personal ? "Empty: all that you may call. Else handles or owner/*, one on each line." : "Handles, owner/* or *, one on each line."} error=${errorAt("agents")}>
-          <textarea name="agents" rows="3" class="mono" spellcheck="false" placeholder="acme/echo" value=${draft.agents} aria-invalid=${errorAt("agents") ? "true" : undefined} onInput=${(event) => set({ agents: event.target.value })}></textarea><//>
+          <textarea name="agents" rows="3" class="mono" spellcheck=${false} placeholder="acme/echo" value=${draft.agents} aria-invalid=${errorAt("agents") ? "true" : undefined} onInput=${(event) => set({ agents: event.target.value })}></textarea><//>
         ${operates && !draft.personal
           ? html`<p><${Switch} label="Also every public agent" isOn=${draft.open} onChange=${(open) => set({ open })} /></p>
               ${draft.scopes.includes("admin")

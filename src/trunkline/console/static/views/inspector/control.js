@@ -86,7 +86,7 @@ function Fill({ settings, onChange }) {
     }
   };
   return html`<div><div class="meter" role="img" aria-label="How full the log is"><i style=${{ width: `${Math.min(100, share * 100)}%` }}></i></div>
-    <p class="row between"><span class="hint">${plural(settings.records, "exchange")}, ${bytes(settings.bytes)} of ${bytes(settings.maxBytes)}${settings.dropped ? `, ${count(settings.dropped)} made room` : ""}</span>
+    <p class="row between"><span class="hint">${plural(settings.records, "exchange")}, ${bytes(settings.bytes)} of ${bytes(settings.maxBytes)}${settings.dropped ? `, ${count(settings.dropped)} dropped to make room` : ""}</span>
       ${settings.records ? html`<button type="button" class="small" onClick=${forget}>Delete all records</button>` : null}</p></div>`;
 }
 

@@ -5,10 +5,10 @@ import { bytes, clock, duration, exact, fileName, line, plural, safe } from "../
 import { filterBy, link } from "../../lib/router.js";
 import { asCurl, asPython } from "../../lib/snippets.js";
 import { useValue } from "../../lib/state.js";
-import { Badge, CopyButton, Id, Loading, notify, notifyError, Problem, Tabs, announce, download } from "../../parts/basics.js";
+import { Badge, CopyButton, Id, Loading, notify, notifyError, Problem, Tabs, download } from "../../parts/basics.js";
 import { VirtualList } from "../../parts/vlist.js";
 import { Wires } from "./wires.js";
-import { allFindings, check, cliOf, composed, isStream, json, payload, search, spoken } from "./exchange.js";
+import { allFindings, check, cliOf, composed, isStream, json, payload, search, sorted, spoken } from "./exchange.js";
 import { Findings } from "./findings.js";
 import { pin, pins } from "./log.js";
 import { Body, Command, Headers, nameOf, Side, Spoken, Status } from "./parts.js";
@@ -54,30 +54,23 @@ export function useRecord(log, id) {
   return { ...state, again: read, changes };
 }
 
-export function useFindings(record, isLive) {
-  const [state, setState] = useState({ found: null, error: null });
-  const key = record ? `${record.id} ${record.ms} ${record.frames.length}` : "";
-  const [isAsked, setAsked] = useState(isLive);
-  useEffect(() => {
-    if (!record) return undefined;
-    if (!isLive && record.findings) {
-      setState({ found: { request: [], response: [], order: record.findings, isChecked: true }, error: null });
-      return undefined;
-    }
-    if (!isAsked) return undefined;
-    const controller = new AbortController();
-    check(record, { signal: controller.signal }).then(
-      (found) => setState({ found, error: null }),
-      (error) => controller.signal.aborted || setState({ found: null, error }),
+// The gateway judges what it records, as often as it is read; a file may have no findings.
+export function useFindings(record) {
+  const [state, setState] = useState({ found: null, error: null, isAsked: false });
+  const own = useMemo(() => (record?.findings ? sorted(record) : null), [record]);
+  const ask = () => {
+    setState({ found: null, error: null, isAsked: true });
+    check(record).then(
+      (found) => setState({ found, error: null, isAsked: true }),
+      (error) => setState({ found: null, error, isAsked: true }),
     );
-    return () => controller.abort();
-  }, [key, isAsked]);
-  return { ...state, ask: () => setAsked(true), isAsked };
+  };
+  return { ...state, found: own ?? state.found, ask };
 }
 
 export function Detail({ log, id, query, around }) {
   const { record, error, again } = useRecord(log, id);
-  const findings = useFindings(record, log.isLive);
+  const findings = useFindings(record);
   const isPinned = useValue(pins).has(id);
   if (!record) {
     return html`<div class="view"><p><a href=${log.back(query)}>← All exchanges</a></p>
@@ -134,7 +127,7 @@ function Facts({ log, record }) {
   return html`<dl class="facts strip">
     <div><dt>Status</dt><dd><${Status} row=${record} /></dd></div>
     <div><dt>Agent</dt><dd>${record.agent ? html`<a href=${log.isLive ? link("agents", ...record.agent.split("/")) : filter(`agent:${record.agent}`)}>${line(record.agent, 100)}</a>` : "–"}</dd></div>
-    <div><dt>Spoken</dt><dd><${Spoken} record=${record} /></dd></div>
+    <div><dt>Protocol</dt><dd><${Spoken} record=${record} /></dd></div>
     <div><dt>At</dt><dd><time datetime=${record.at} title=${exact(record.at)}>${clock(record.at)}</time></dd></div>
     <div><dt>Duration</dt><dd>${record.ms === null ? html`<${Badge} tone="accent">open<//>` : duration(record.ms)}</dd></div>
     <div><dt>Sent, received</dt><dd>${bytes(record.requestBytes)}, ${bytes(record.responseBytes)}</dd></div>
@@ -145,7 +138,7 @@ function Facts({ log, record }) {
     ${record.contextId ? html`<div><dt>Context</dt><dd><${Id} id=${record.contextId} href=${filter(`context:${record.contextId}`)} /></dd></div>` : null}
     ${record.principal ? html`<div><dt>Caller</dt><dd>${line(record.principal, 100)}</dd></div>` : null}
     <div><dt>Peer</dt><dd>${line(record.peer, 100) || "–"}</dd></div>
-    ${record.parent ? html`<div><dt>Led to by</dt><dd><${Id} id=${record.parent} href=${log.href(record.parent, {})} /></dd></div>` : null}
+    ${record.parent ? html`<div><dt>Parent</dt><dd><${Id} id=${record.parent} href=${log.href(record.parent, {})} /></dd></div>` : null}
     ${log.isLive && isOperator() && record.taskId && record.side === "server" ? html`<div><dt>Keep</dt><dd><${Keep} taskId=${record.taskId} /></dd></div>` : null}
   </dl>`;
 }
@@ -164,9 +157,9 @@ export function Keep({ taskId }) {
     setBusy(false);
   };
   const asAgent = busy(async () => {
-    const { agent } = await api("/recordings", { method: "POST", body: { taskId } });
-    setMade(agent);
-    notify(`Published as ${agent.handle}`, { tone: "good" });
+    const recording = await api("/recordings", { method: "POST", body: { taskId } });
+    setMade(recording);
+    notify(`Published as ${recording.handle}`, { tone: "good" });
   });
   const asTest = busy(async () => {
     const response = await request(`/api/v1/tasks/${encodeURIComponent(taskId)}/test`);
@@ -252,7 +245,7 @@ export function Frames({ record, find = "", chosen, onChoose }) {
           <${Body} key=${chosen} value=${payload(current) || current.data} find=${find} label=${`Event ${chosen + 1}`} /></div>`
       : shown.length
         ? html`<p class="hint">Choose an event to see it.</p>`
-        : html`<p class="hint">No event has this text.</p>`}
+        : html`<p class="hint">No event contains this text.</p>`}
   </div>`;
 }
 
@@ -272,9 +265,6 @@ export function summaryOf(frame) {
 function Checks({ record, findings }) {
   const [frame, setFrame] = useState(null);
   const { found, error, ask, isAsked } = findings;
-  useEffect(() => {
-    if (found) announce(`${allFindings(found).length} findings`);
-  }, [found]);
   if (error) return html`<${Problem} error=${error} again=${ask} />`;
   if (!found) {
     return isAsked
@@ -282,9 +272,7 @@ function Checks({ record, findings }) {
       : html`<p>The file has no findings. This gateway can check its messages; that sends them to it.</p><button type="button" onClick=${ask}>Check with this gateway</button>`;
   }
   if (!found.isChecked) {
-    return html`<p class="quiet">${record.truncated
-      ? "This exchange was not kept whole, so it is not checked."
-      : "This is no request of A2A whose messages have rules here."}</p>`;
+    return html`<p class="quiet">This is not an A2A request, so there are no rules to check.</p>`;
   }
   const pointed = (pointer) => {
     const number = /^\/?(\d+)/.exec(pointer)?.[1];
@@ -295,7 +283,7 @@ function Checks({ record, findings }) {
     ${isStream(record)
       ? html`<section class="card"><h2>Events and their order ${record.ms === null ? html`<${Badge} tone="accent">checked as they come<//>` : null}</h2>
           <${Findings} findings=${found.order} onPoint=${pointed} none=${record.frames.length ? "Each event and their order follow the rules." : "No event has come."} />
-          ${record.framesLeftOut ? html`<p class="quiet">The order is not checked, because events were left out.</p>` : null}
+          ${record.framesLeftOut ? html`<p class="quiet">Only the events before the gap are checked.</p>` : null}
           <${Frames} record=${record} chosen=${frame} onChoose=${setFrame} /></section>`
       : html`<section class="card"><h2>Response</h2><${Findings} findings=${found.response} /></section>`}
   </div>`;
@@ -305,7 +293,7 @@ function Commands({ record }) {
   const { request: sent, masked } = composed(record);
   const isBinary = record.requestBody.base64 !== undefined;
   if (isBinary || record.binding === "websocket") {
-    return html`<p class="quiet">${isBinary ? "The body is not text, so there is no line for it." : "A socket carries many messages; there is no line for it."}</p>`;
+    return html`<p class="quiet">${isBinary ? "The body is not text, so there is no command for it." : "A WebSocket carries many messages, so there is no command for it."}</p>`;
   }
   return html`<div class="stack">
     ${record.truncated ? html`<p class="notice ask">The body was not kept whole, so these send less than was sent.</p>` : null}

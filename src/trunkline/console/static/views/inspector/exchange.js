@@ -98,19 +98,23 @@ export function cliOf(record) {
   return asCli(operation, params, agent);
 }
 
-const cache = new Map();
-const MOST_CACHED = 2000;
 const MOST_TEXT = 2_000_000;
 
-export const worst = (findings) =>
-  ["error", "warning", "note"].find((severity) => findings.some((each) => each.severity === severity)) ?? "";
+// Findings of the gateway have pointers that begin with the part of the record. They become
+// `{ request, response, order, isChecked }`.
+export function sorted(record) {
+  const found = { request: [], response: [], order: [], isChecked: isJudged(record) };
+  for (const finding of record.findings) {
+    const [, part, rest] = /^\/(request|response|frames)(.*)$/s.exec(finding.pointer) ?? [null, "request", finding.pointer];
+    found[part === "frames" ? "order" : part].push({ ...finding, pointer: rest });
+  }
+  return found;
+}
 
-// The findings of an exchange: `{ request, response, order }`, each a list. Those of an exchange that
-// is over are kept. Throws what `api` throws.
+export const isJudged = ({ binding, version }) => ["jsonrpc", "rest"].includes(binding) && ["1.0", "0.3"].includes(version);
+
+// The same by the checks of this gateway, for a record of a file that has no findings.
 export async function check(record, { signal } = {}) {
-  const key = `${record.id} ${record.ms} ${record.events}`;
-  const known = cache.get(key);
-  if (known) return known;
   const { version, operation, binding } = spoken(record);
   const found = { request: [], response: [], order: [], isChecked: false };
   const isA2A = (binding === "jsonrpc" || binding === "rest") && operation && operation !== "GetAgentCard";
@@ -135,10 +139,6 @@ export async function check(record, { signal } = {}) {
     } else if (record.status !== null && answer && small(answer)) {
       found.response = await ask({ direction: "response", text: answer, status: record.status, headers: Object.fromEntries(record.responseHeaders) });
     }
-  }
-  if (record.ms !== null) {
-    cache.set(key, found);
-    if (cache.size > MOST_CACHED) cache.delete(cache.keys().next().value);
   }
   return found;
 }

@@ -1,5 +1,5 @@
 // The filter of the inspector: `agent:demo/echo status:>=400 -side:client "some words"`. All terms must
-// fit. A term is FIELD:VALUE or a text; a minus before it turns it round; quotes keep spaces together.
+// match. A term is FIELD:VALUE or a text; a minus before it turns it round; quotes keep spaces together.
 // A text, and the id of a task, are also searched by the gateway, in the bodies that this page has not
 // loaded.
 
@@ -68,12 +68,12 @@ export const HELP = [
   ["side:client", "server: what came here; client: what the gateway sent to a backend"],
   ["status:>=400  status:4xx", "the HTTP status; also size:>10kB, ms:>2s, events:>100"],
   ["task:ID  context:ID  id:ID  parent:ID", "one task, context, exchange, or what belongs to one"],
-  ["version:0.3  binding:rest  method:GET", "how it was spoken"],
+  ["version:0.3  binding:rest  method:GET", "the version, the binding and the HTTP method"],
   ["principal:…  peer:…  url:…  error:…", "part of these"],
-  ["is:problem", "problem, error, open, stream, fault, child or pinned"],
+  ["is:problem", "also error, open, stream, fault, child, pinned"],
   ["since:10m", "not older than this"],
   ["some words", "anywhere, in headers and bodies too"],
-  ["-side:client", "a minus turns a term round"],
+  ["-side:client", "a minus excludes what matches"],
 ];
 
 // Where a text is looked for without asking the gateway.
@@ -104,7 +104,7 @@ export function write(terms) {
     .join(" ");
 }
 
-// The value of a term that stands there once and is not turned round, such as the task.
+// The value of a term that occurs once and is not negated, such as the task.
 export const only = (terms, field) => {
   const found = terms.filter((term) => term.field === field && !term.isNot);
   return found.length === 1 ? found[0].value : "";

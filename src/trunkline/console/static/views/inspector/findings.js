@@ -7,12 +7,11 @@ const TONES = { error: "bad", warning: "ask", note: "" };
 const MARKS = { error: "✕", warning: "!", note: "i" };
 
 // `onPoint(pointer)` leads to the place, where there is one to show.
-export function Findings({ findings, onPoint, none = "No rule is broken." }) {
+export function Findings({ findings, onPoint, none = "No rule is violated." }) {
   if (!findings.length) return html`<p class="fine"><span aria-hidden="true">✓</span> ${none}</p>`;
   return html`<ul class="findings">${findings.map(
     ({ rule, severity, pointer, text }, i) => html`<li key=${i} class=${severity}>
-      <${Badge} tone=${TONES[severity]}><span aria-hidden="true">${MARKS[severity]}</span> ${severity}<//>
-      <span class="rule">${safe(rule, 100)}</span>
+      <${Badge} tone=${TONES[severity]}><span aria-hidden="true">${MARKS[severity]}</span> ${severity}<//>${" "}<span class="rule">${safe(rule, 100)}</span>
       <p dir="auto">${safe(text, 1000)}</p>
       ${pointer
         ? onPoint

@@ -52,6 +52,8 @@ class Rows {
   take(row) {
     const known = this.byId.get(row.id);
     if (known) {
+      // News that waited for a page may be older than the page.
+      if (known.ms !== null && row.ms === null) return known;
       Object.assign(known, row);
       known.round = (known.round ?? 0) + 1;
     } else {
@@ -123,7 +125,7 @@ class WireLog extends Rows {
 
   async #readOn(mayBeNew) {
     // A gateway that restarted has a new log, and knows none of these ids.
-    if (mayBeNew && this.rows.length && !(await this.#isKnown(this.rows.at(-1).id))) this.empty();
+    if (mayBeNew && this.rows.length && !(await this.#hasLast())) this.empty();
     let after = this.#firstOpen();
     while (true) {
       const page = await api("/wire", { query: { after, limit: PAGE } });
@@ -142,13 +144,10 @@ class WireLog extends Rows {
     return this.rows[at]?.id ?? "";
   }
 
-  async #isKnown(id) {
-    try {
-      await api(`/wire/${encodeURIComponent(id)}`);
-      return true;
-    } catch (error) {
-      return error.status !== 404;
-    }
+  // Whether the gateway still has the last row. Asked by the list, because browsers log each 404.
+  async #hasLast() {
+    const { items } = await api("/wire", { query: { after: this.rows.at(-2)?.id ?? "", limit: 1 } });
+    return items[0]?.id === this.rows.at(-1).id;
   }
 
   #hear(row) {
@@ -263,7 +262,7 @@ export function pin(id, isPinned) {
   });
 }
 
-// The rows of a log that fit a filter, in their order. New rows are tested as they come; a filter that
+// The rows of a log that match a filter, in their order. New rows are tested as they come; a filter that
 // changes is applied in slices.
 export class View {
   shown = [];
@@ -274,6 +273,8 @@ export class View {
   #fits = () => true;
   #terms = [];
   #next = 0;
+  // The rows that fit so far, and their ids. They take the place of `shown` when all rows were tested.
+  #made = this.shown;
   #isIn = new Set();
   #removals = 0;
   #hits = new Map();
@@ -282,6 +283,7 @@ export class View {
   #searching = null;
   #searchAgain = 0;
   #isOver = false;
+  #isWaiting = false;
 
   constructor(log) {
     this.#log = log;
@@ -331,7 +333,7 @@ export class View {
     const compiled = compile(this.#terms, { isPinned: (id) => pins.get().has(id), hits: this.#hits });
     this.problem.set(compiled.problem);
     this.#fits = compiled.fits;
-    this.shown = [];
+    this.#made = [];
     this.#isIn = new Set();
     this.#next = 0;
     this.#removals = this.#log.removals;
@@ -359,18 +361,18 @@ export class View {
     const reached = this.#log.rows[this.#next - 1]?.number ?? -1;
     const fits = this.#fits(row);
     if (row.number > reached || fits === this.#isIn.has(row.id)) return;
-    let [from, to] = [0, this.shown.length];
+    let [from, to] = [0, this.#made.length];
     while (from < to) {
       const middle = (from + to) >> 1;
-      if (this.shown[middle].number < row.number) from = middle + 1;
+      if (this.#made[middle].number < row.number) from = middle + 1;
       else to = middle;
     }
     if (!fits) {
       this.#isIn.delete(row.id);
-      this.shown.splice(from, 1);
+      this.#made.splice(from, 1);
     } else if (!this.#clearedTo || row.number > this.#clearedTo.number) {
       this.#isIn.add(row.id);
-      this.shown.splice(from, 0, row);
+      this.#made.splice(from, 0, row);
     }
   }
 
@@ -381,14 +383,22 @@ export class View {
     while (this.#next < rows.length) {
       const row = rows[this.#next];
       if (this.#fits(row) && (row.number > clearedTo || pins.get().has(row.id))) {
-        this.shown.push(row);
+        this.#made.push(row);
         this.#isIn.add(row.id);
       }
       this.#next++;
       if (this.#next % 256 === 0 && performance.now() > end) break;
     }
-    this.changes.set(this.changes.get() + 1);
-    if (this.#next < rows.length && !this.#isOver) requestAnimationFrame(this.#work);
+    if (this.#next >= rows.length) {
+      this.shown = this.#made;
+      this.changes.set(this.changes.get() + 1);
+    } else if (!this.#isOver && !this.#isWaiting) {
+      this.#isWaiting = true;
+      requestAnimationFrame(() => {
+        this.#isWaiting = false;
+        this.#work();
+      });
+    }
   };
 
   async #search() {

@@ -5,6 +5,9 @@ import { Badge, CopyButton, Tabs } from "../../parts/basics.js";
 import { JsonTree } from "../../parts/json.js";
 import { bodyText, json, spoken } from "./exchange.js";
 
+// JSON of this size is open as a whole.
+const SMALL = 4000;
+
 export function Status({ row }) {
   if (row.status === null) return html`<span class="quiet">${row.ms === null ? "open" : row.error ? "broken" : "–"}</span>`;
   const isBad = row.status >= 400 || row.error;
@@ -50,18 +53,18 @@ export function Body({ body, value, find = "", label, truncated = false }) {
       </span>
     </div>
     ${isTree && !isRaw
-      ? html`<${JsonTree} key=${find} value=${parsed} label=${label} openTo=${find ? 12 : 4} find=${find} />`
+      ? html`<${JsonTree} key=${find} value=${parsed} label=${label} openTo=${find ? 12 : text.length < SMALL ? 10 : 3} find=${find} />`
       : html`<pre class="raw" tabindex="0" aria-label=${label}>${safe(text, 200_000)}</pre>`}
   </div>`;
 }
 
 export function Command({ title, text, note }) {
-  return html`<section class="snippet"><div class="row between"><h3>${title}</h3>${text ? html`<${CopyButton} text=${text} label=${`Copy ${title}`} />` : null}</div>
+  return html`<section class="snippet"><div class="row between"><h2>${title}</h2>${text ? html`<${CopyButton} text=${text} label=${`Copy ${title}`} />` : null}</div>
     ${text ? html`<pre class="raw" tabindex="0" aria-label=${title}>${safe(text, 100_000)}</pre>` : html`<p class="quiet">${note}</p>`}
   </section>`;
 }
 
-// The facts that tell how an exchange was spoken.
+// The binding and the version of an exchange.
 export function Spoken({ record }) {
   const { version, binding } = record.requestBody ? spoken(record) : record;
   return html`<${Badge}>${binding === "rest" ? "HTTP+JSON" : binding === "jsonrpc" ? "JSON-RPC" : safe(binding)}<//>

@@ -2,12 +2,13 @@
 // is shown beside the recorded one.
 import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import { request } from "../../lib/api.js";
-import { bytes, duration, plural, safe } from "../../lib/format.js";
+import { bytes, duration, line, plural, safe } from "../../lib/format.js";
 import { events } from "../../lib/sse.js";
 import { announce, Field, Problem } from "../../parts/basics.js";
 import { Diff } from "./diff.js";
 import { bodyText, isStream, json, MASK, ownHeaders, payload, spoken } from "./exchange.js";
 import { Body, Headers, Status } from "./parts.js";
+import { summaryOf } from "./detail.js";
 
 const MOST_EVENTS = 5000;
 const MOST_BYTES = 8 * 1024 * 1024;
@@ -25,10 +26,10 @@ export function targetOf(record) {
 
 const headersOf = (text) => {
   const headers = {};
-  for (const line of text.split("\n").map((each) => each.trim()).filter(Boolean)) {
-    const colon = line.indexOf(":");
-    if (colon < 1 || !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(line.slice(0, colon))) throw new Error(`This line is no header: ${line}`);
-    headers[line.slice(0, colon)] = line.slice(colon + 1).trim();
+  for (const each of text.split("\n").map((one) => one.trim()).filter(Boolean)) {
+    const colon = each.indexOf(":");
+    if (colon < 1 || !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(each.slice(0, colon))) throw new Error(`Not a header: ${each}`);
+    headers[each.slice(0, colon)] = each.slice(colon + 1).trim();
   }
   return headers;
 };
@@ -49,7 +50,7 @@ export function Resend({ record }) {
   const sending = useRef(null);
   useEffect(() => () => sending.current?.abort(), []);
   const url = targetOf(record);
-  if (!url) return html`<p class="quiet">This request did not go to an agent of this gateway, so it is not sent from here.</p>`;
+  if (!url) return html`<p class="quiet">This request did not go to an agent of this gateway, so the page cannot resend it.</p>`;
 
   const send = async (event) => {
     event.preventDefault();
@@ -97,7 +98,7 @@ export function Resend({ record }) {
         <option value="">none (no header)</option><option value="1.0">1.0</option><option value="0.3">0.3</option>
         ${version && !["1.0", "0.3"].includes(version) ? html`<option value=${version}>${safe(version, 20)}</option>` : null}</select><//>
       <${Field} label="Headers" hint="One on each line. The browser adds its own."><textarea class="mono" rows="4" spellcheck=${false} value=${headers} onInput=${(event) => setHeaders(event.target.value)}></textarea><//>
-      ${record.httpMethod === "GET" ? null : html`<${Field} label="Body" error=${body && json(body) === undefined ? "This is no JSON; it is sent as it is." : ""}>
+      ${record.httpMethod === "GET" ? null : html`<${Field} label="Body" error=${body && json(body) === undefined ? "Not valid JSON; it is sent as is." : ""}>
         <textarea class="mono" rows="16" spellcheck=${false} value=${body} onInput=${(event) => setBody(event.target.value)}></textarea><//>`}
       <div class="row"><button class="primary" disabled=${state.isSending}>Send</button>
         ${json(body)?.params?.message || json(body)?.message
@@ -112,15 +113,13 @@ export function Resend({ record }) {
             ${answer.error ? html`<p class="problem">${safe(answer.error, 500)}</p>` : null}
             <details><summary>Headers</summary><${Headers} headers=${answer.responseHeaders} label="Headers of the new answer" /></details>
             ${answer.events
-              ? html`<ol class="events">${answer.frames.slice(-200).map((frame, i) => html`<li key=${i}><details><summary><span class="mono">+${duration(frame.ms)}</span> <span dir="auto">${safe(shortOf(frame.data), 120)}</span></summary><${Body} value=${frame.data} label="Event" /></details></li>`)}</ol>`
+              ? html`<ol class="events">${answer.frames.slice(-200).map((frame, i) => html`<li key=${i}><details><summary><span class="mono">+${duration(frame.ms)}</span> <span dir="auto">${line(summaryOf(frame), 120)}</span></summary><${Body} value=${frame.data} label="Event" /></details></li>`)}</ol>`
               : html`<${Body} body=${answer.responseBody} label="Body of the new answer" />`}
             ${answer.ms !== null ? html`<details><summary>Compared with the recorded answer</summary><${Compared} record=${record} answer=${answer} /></details>` : null}`
-        : html`<p class="quiet">${state.isSending ? "Waiting for the answer…" : "Change what you like, and send."}</p>`}
+        : html`<p class="quiet">${state.isSending ? "Waiting for the answer…" : "Edit the request and send it."}</p>`}
     </section>
   </div>`;
 }
-
-const shortOf = (data) => data.replace(/^\{"jsonrpc":"2\.0","id":[^,]*,"result":/, "");
 
 function withNewId(text) {
   const value = json(text);

@@ -72,7 +72,7 @@ function record(value, place) {
     frames: list(value.frames, MOST_FRAMES).map(frame),
     framesLeftOut: number(value.framesLeftOut) + Math.max(0, (value.frames?.length ?? 0) - MOST_FRAMES),
     framesBeforeGap: number(value.framesBeforeGap),
-    findings: Array.isArray(value.findings) ? list(value.findings, 500).map(finding) : null,
+    findings: Array.isArray(value.findings) ? list(value.findings, 500).map(finding) : undefined,
   };
 }
 

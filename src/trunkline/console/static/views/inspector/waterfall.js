@@ -2,9 +2,8 @@
 // were called below the exchange that led to them. Each bar opens its exchange.
 import { html, useEffect, useMemo, useState } from "../../lib/html.js";
 import { api } from "../../lib/api.js";
-import { clock, duration, line, plural, safe, shortId } from "../../lib/format.js";
+import { clock, duration, line, plural, safe, shortId, stateWord } from "../../lib/format.js";
 import { link } from "../../lib/router.js";
-import { useValue } from "../../lib/state.js";
 import { Empty } from "../../parts/basics.js";
 import { VirtualList } from "../../parts/vlist.js";
 import { nameOf } from "./parts.js";
@@ -63,7 +62,7 @@ function belonging(log, seed) {
         origins.set(reached.id, row.id);
         take(reached, depth + 1);
         if (reached.taskId && !tasks.has(reached.taskId)) {
-          tasks.add(reached.taskId);
+          if (madeTask(reached)) tasks.add(reached.taskId);
           for (const other of log.rows) if (other.taskId === reached.taskId) take(other, depth + 1);
         }
       }
@@ -71,12 +70,15 @@ function belonging(log, seed) {
   };
   for (const row of log.rows) {
     if (seed(row)) {
-      if (row.taskId && row.side === "server") tasks.add(row.taskId);
+      if (madeTask(row)) tasks.add(row.taskId);
       take(row, 0);
     }
   }
   return { rows: [...found.values()], origins, tasks: [...tasks] };
 }
+
+// Whether the exchange proves that its task exists: others may ask for any id.
+const madeTask = (row) => row.taskId && row.side === "server" && /^Send/.test(row.operation) && row.status === 200;
 
 // A backend may be another agent of this gateway: its exchange has the same path and size, within the
 // time of the request.
@@ -112,7 +114,7 @@ export function barsOf(log, seed, timelines, now = Date.now()) {
       const from = Date.parse(turn.queuedAt ?? turn.startedAt);
       nodes.set(`turn ${taskId} ${turn.number}`, {
         key: `turn ${taskId} ${turn.number}`, kind: "turn", parent: firstOf(taskId), from, startedAt: Date.parse(turn.startedAt ?? turn.queuedAt),
-        to: turn.endedAt ? Date.parse(turn.endedAt) : now, isOpen: !turn.endedAt, agent: "", name: `turn ${turn.number}${turn.outcome ? `: ${turn.outcome}` : ""}`, taskId,
+        to: turn.endedAt ? Date.parse(turn.endedAt) : now, isOpen: !turn.endedAt, agent: "", name: `turn ${turn.number}${turn.outcome ? `: ${stateWord(turn.outcome)}` : ""}`, taskId,
       });
     }
     for (const call of timeline.calls ?? []) {
@@ -144,17 +146,36 @@ export function barsOf(log, seed, timelines, now = Date.now()) {
   return { bars, tasks };
 }
 
+// A log that grows is gone through again at most three times a second.
+function useNowAndThen(log) {
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    let timer = 0;
+    const stop = log.changes.follow(() => {
+      timer ||= setTimeout(() => {
+        timer = 0;
+        setRound((n) => n + 1);
+      }, 350);
+    });
+    return () => {
+      stop();
+      clearTimeout(timer);
+    };
+  }, [log]);
+  return round;
+}
+
 export function Waterfall({ log, taskId, contextId, query }) {
-  const changes = useValue(log.changes);
+  const changes = useNowAndThen(log);
   const seed = useMemo(() => {
     const task = taskId.toLowerCase();
     const context = contextId.toLowerCase();
     return (row) => (task ? row.taskId.toLowerCase() === task : row.contextId.toLowerCase() === context);
   }, [taskId, contextId]);
-  const [tasks, setTasks] = useState(taskId ? [taskId] : []);
+  const [tasks, setTasks] = useState([]);
   const timelines = useTimelines(tasks, log.isLive);
   const { bars, tasks: found } = useMemo(() => barsOf(log, seed, timelines), [seed, changes, timelines]);
-  const all = [...new Set([...(taskId ? [taskId] : []), ...found])].slice(0, MOST_TASKS);
+  const all = found.slice(0, MOST_TASKS);
   useEffect(() => setTasks(all), [all.join(" ")]);
   if (!taskId && !contextId) {
     return html`<${Empty} title="A waterfall is of one task or one context"><p>Filter by one: <code>task:ID</code> or <code>context:ID</code>. The page of an exchange links to its task's.</p><//>`;
@@ -173,8 +194,7 @@ export function Waterfall({ log, taskId, contextId, query }) {
     const width = Math.max(0.4, percent(bar.to) - percent(bar.from));
     const waited = bar.kind === "turn" ? percent(bar.startedAt) - percent(bar.from) : 0;
     return html`<span role="gridcell" class="bar-name" style=${{ paddingLeft: `${Math.min(bar.depth, 8) * 0.9}rem` }}>
-        ${log.isLive || bar.kind === "exchange" ? html`<a href=${href}>${line(bar.name, 80)}</a>` : line(bar.name, 80)}
-        <span class="quiet">${line(bar.agent, 60)}</span></span>
+        ${log.isLive || bar.kind === "exchange" ? html`<a href=${href}>${line(bar.name, 80)}</a>` : line(bar.name, 80)}${" "}<span class="quiet">${line(bar.agent, 60)}</span></span>
       <span role="gridcell" class="bar-lane"><i class=${`bar ${bar.kind} ${bar.row?.side ?? ""} ${isBad ? "bad" : ""} ${bar.isOpen ? "open" : ""}`}
           style=${{ left: `${Math.min(99.6, percent(bar.from))}%`, width: `${width}%` }} title=${`${clock(new Date(bar.from).toISOString())}, ${duration(bar.to - bar.from)}`}>
           ${waited > 0.3 ? html`<b style=${{ width: `${(waited / width) * 100}%` }} title="in the queue"></b>` : null}</i></span>
@@ -187,7 +207,7 @@ export function Waterfall({ log, taskId, contextId, query }) {
     <p class="quiet">${plural(bars.filter(({ kind }) => kind === "exchange").length, "exchange")} in ${duration(whole)}${all.length > 1 ? html`, of ${plural(all.length, "task")}` : ""}.
       ${taskId && log.isLive ? html` <a href=${link("tasks", taskId)}>Task ${safe(shortId(taskId), 60)}</a>` : null}
       <span class="legend"><i class="bar server"></i> to the gateway <i class="bar client"></i> to a backend <i class="bar turn"></i> turn, dotted in the queue <i class="bar call"></i> call of an agent</span></p>
-    <div class="axis" aria-hidden="true"><span></span><span class="marks">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<em>${duration(whole * part) || "0"}</em>`)}</span><span></span></div>
+    <div class="axis" aria-hidden="true"><span></span><span class="marks">${[0, 0.25, 0.5, 0.75, 1].map((part) => html`<em>${part ? duration(whole * part) : "0"}</em>`)}</span><span></span></div>
     <${VirtualList} label="Waterfall" className="bars" rows=${bars} rowHeight=${32} row=${row} rowKey=${(bar) => bar.key} onSelect=${open} />
   </div>`;
 }
