@@ -9,8 +9,8 @@ from tests.bindings.asgi import Asgi, Http
 from tests.console.world import ECHO, settings, world
 
 from trunkline.app.gateway import build
-from trunkline.console.files import MEDIA_TYPES, StaticFiles
-from trunkline.console.headers import POLICY
+from trunkline.console.page.files import MEDIA_TYPES, StaticFiles
+from trunkline.console.page.headers import POLICY
 
 
 async def test_the_shell_is_at_the_root_and_has_strict_headers() -> None:

@@ -14,7 +14,7 @@ from tests.hub.registry_world import CALLERS, HubWorld, hub_world
 from tests.hub.test_registry_nodes import pairs as pairs
 
 from trunkline.app import live_nodes
-from trunkline.console.live_feed import CHECK_S, EVERY_S
+from trunkline.console.live.live_feed import CHECK_S, EVERY_S
 from trunkline.model.principal import Grant, Principal
 from trunkline.testing import settle
 

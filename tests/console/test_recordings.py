@@ -18,8 +18,8 @@ from tests.hub.registry_world import CALLERS, HubWorld, hub_world
 from tests.sockets.peer import serving
 
 from trunkline.app.gateway import build
-from trunkline.console.pytest_files import file_name, literal
-from trunkline.console.recordings import KIND
+from trunkline.console.recordings.pytest_files import file_name, literal
+from trunkline.console.recordings.recordings import KIND
 from trunkline.model.errors import Conflict, RouteNotFound
 from trunkline.model.principal import ANONYMOUS, OPERATOR, Principal
 from trunkline.settings import from_document

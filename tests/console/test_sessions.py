@@ -9,8 +9,8 @@ from tests.console.world import KEYS, URL, Browser, settings, world
 
 from trunkline.app.gateway import build
 from trunkline.app.reload import Reload
-from trunkline.console.codes import CODE_S, FIRST_CODE_S, MAX_CODES
-from trunkline.console.sessions import SESSION, SESSION_S, ConsoleSessions
+from trunkline.console.page.codes import CODE_S, FIRST_CODE_S, MAX_CODES
+from trunkline.console.page.sessions import SESSION, SESSION_S, ConsoleSessions
 from trunkline.model.principal import ANONYMOUS
 from trunkline.runtime.due_work import DueWork
 from trunkline.stores.memory import MemoryStore

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from trunkline.console.files import FOLDER, INDEX, StaticFiles
+from trunkline.console.page.files import FOLDER, INDEX, StaticFiles
 
 FIRST_LOAD_BYTES = 80_000
 ALL_BYTES = 200_000
@@ -90,7 +90,7 @@ def test_a_script_imports_what_is_there_and_makes_no_markup_of_texts(path: Path)
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.relative_to(FOLDER).as_posix())
 def test_no_line_of_a_text_looks_like_a_comment(path: Path) -> None:
-    """Lines that begin with `//` are left out when a script is served (`console/files.py`)."""
+    """Lines that begin with `//` are left out when a script is served (`console/page/files.py`)."""
     backticks = 0
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if line.strip().startswith("//"):

@@ -12,7 +12,7 @@ from tests.hub.registry_world import HubWorld, hub_world
 
 from trunkline.app.gateway import build
 from trunkline.background import next_pass
-from trunkline.console import tasks_api
+from trunkline.console.tasks import tasks_api
 from trunkline.model.events import Entry
 from trunkline.model.values import TaskState, TaskStatus, TaskStatusUpdateEvent
 from trunkline.ports.store import Append, Creation, Scope, Store

@@ -12,8 +12,8 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from trunkline.clock import SystemClock
 from trunkline.config.masking import KnownSecrets
-from trunkline.console.wire_log import Wanted, WireLog
-from trunkline.console.wire_masking import Masker
+from trunkline.console.wire.log import Wanted, WireLog
+from trunkline.console.wire.masking import Masker
 from trunkline.ports.call_path import CALL_PATH, CallPath
 from trunkline.ports.wire_log import ClientTap
 from trunkline.remote.websocket import MAX_RECORDED_MESSAGES, SocketClosed, open_websocket

@@ -8,7 +8,7 @@ from tests.bindings.asgi import Asgi, Http
 from tests.bindings.clients import CLIENTS, Refused, message
 from tests.bindings.world import HANDLE, KEYS, open_world
 
-from trunkline.console.wire_log import Wanted, WireLog
+from trunkline.console.wire.log import Wanted, WireLog
 from trunkline.ports.wire_log import WireRecord
 
 

@@ -11,8 +11,8 @@ from tests.console.task_world import until
 from tests.sockets.handlers import post
 from tests.sockets.peer import Peer, Server, passes, serving
 
-from trunkline.console import live_feed
-from trunkline.console.live_feed import EVERY_S
+from trunkline.console.live import live_feed
+from trunkline.console.live.live_feed import EVERY_S
 from trunkline.testing import settle
 
 # Of a frame, and of its chunk.

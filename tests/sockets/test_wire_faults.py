@@ -11,7 +11,7 @@ from tests.bindings.world import HANDLE, KEYS, World, open_world
 from tests.sockets.handlers import post
 from tests.sockets.peer import Peer, Server, passes, serving
 
-from trunkline.console.wire_log import Wanted
+from trunkline.console.wire.log import Wanted
 from trunkline.ports.wire_log import Fault, WireRecord
 
 OTHER = "test/other"

@@ -14,14 +14,14 @@ from trunkline.api.gateway_view import SignIn
 from trunkline.app.front import Front
 from trunkline.app.postgres import read_nodes
 from trunkline.app.runtimes import Runtimes
-from trunkline.console.authenticator import ConsoleAuthenticator
-from trunkline.console.codes import CODE_S, OneUseCodes
-from trunkline.console.cookies import cookie_name
-from trunkline.console.files import StaticFiles
-from trunkline.console.gateway_api import GatewayApi, GatewayFacts
-from trunkline.console.pages import FOLDER_PATH, ConsolePages
-from trunkline.console.session_api import SessionApi
-from trunkline.console.sessions import ConsoleSessions, is_console
+from trunkline.console.page.authenticator import ConsoleAuthenticator
+from trunkline.console.page.codes import CODE_S, OneUseCodes
+from trunkline.console.page.cookies import cookie_name
+from trunkline.console.page.files import StaticFiles
+from trunkline.console.page.gateway_api import GatewayApi, GatewayFacts
+from trunkline.console.page.pages import FOLDER_PATH, ConsolePages
+from trunkline.console.page.session_api import SessionApi
+from trunkline.console.page.sessions import ConsoleSessions, is_console
 from trunkline.model.errors import PermissionDenied
 from trunkline.model.principal import ANONYMOUS, EVERYTHING, OPERATOR, Principal
 from trunkline.ports.clock import Clock

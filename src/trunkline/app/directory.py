@@ -27,7 +27,7 @@ from trunkline.backends.python.settings import PythonBackend
 from trunkline.background import next_pass
 from trunkline.config.masking import KnownSecrets
 from trunkline.config.secret import secrets_in
-from trunkline.console.wire_control import WireControl
+from trunkline.console.wire.control import WireControl
 from trunkline.hub.limits import Place
 from trunkline.model.card import AgentSkill
 from trunkline.model.errors import (

@@ -10,10 +10,10 @@ from trunkline.app.live_nodes import LiveNodes
 from trunkline.app.routing import GatewayRouting
 from trunkline.app.runtimes import Runtimes
 from trunkline.app.task_places import GatewayTaskPlaces
-from trunkline.console.live_api import LiveApi
-from trunkline.console.live_feed import LiveFeed
-from trunkline.console.tasks_api import TasksApi
-from trunkline.console.wire_log import WireLog
+from trunkline.console.live.live_api import LiveApi
+from trunkline.console.live.live_feed import LiveFeed
+from trunkline.console.tasks.tasks_api import TasksApi
+from trunkline.console.wire.log import WireLog
 from trunkline.model.events import Entry
 from trunkline.model.timestamps import format_timestamp
 from trunkline.model.values import TaskState

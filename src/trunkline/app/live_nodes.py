@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from trunkline.app.runtimes import Runtimes
 from trunkline.background import BackgroundTasks
-from trunkline.console.live_feed import LiveFeed, News
+from trunkline.console.live.live_feed import LiveFeed, News
 from trunkline.ports.clock import Clock
 from trunkline.ports.live import Topic
 from trunkline.ports.store import Scope

@@ -7,9 +7,9 @@ from trunkline.app.directory import AgentDirectory
 from trunkline.app.routing import GatewayRouting
 from trunkline.app.runtimes import Runtimes
 from trunkline.console.checks_api import ChecksApi
-from trunkline.console.recorded_tasks import RecordedTasks
-from trunkline.console.recordings import Recordings
-from trunkline.console.recordings_api import RecordingsApi
+from trunkline.console.recordings.recorded_tasks import RecordedTasks
+from trunkline.console.recordings.recordings import Recordings
+from trunkline.console.recordings.recordings_api import RecordingsApi
 from trunkline.ports.clock import Clock
 from trunkline.ports.store import Store
 

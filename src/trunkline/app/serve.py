@@ -22,7 +22,7 @@ from trunkline.app.reload import Load, Reload
 from trunkline.background import BackgroundTasks
 from trunkline.clock import SystemClock
 from trunkline.config.secret import secrets_in
-from trunkline.console.codes import FIRST_CODE_S
+from trunkline.console.page.codes import FIRST_CODE_S
 from trunkline.model.errors import OperatorRefused, TrunklineError
 from trunkline.protocol.relay.addresses import path_of
 from trunkline.protocol.versions import Version

@@ -1,6 +1,6 @@
-"""The page of the gateway: its files, its sessions and the routes that it alone uses.
+"""The page of the gateway, and the routes below `/api/v1` that show what happens.
 
-`pages.py` serves `/` and `/console/...`, `sessions.py` keeps the sessions of browsers, and
-`session_api.py` and `gateway_api.py` have routes below `/api/v1`. The page itself is in `static/`;
-it uses the HTTP interface of the gateway like any other client.
+`page` serves it and keeps its sessions, `tasks`, `live`, `wire` and `recordings` have a folder
+each, and `checks_api` judges messages. The page in `static/` is a client of these routes like any
+other. All of it meets the server, the runtime and the hub in `ports`; `app` connects them.
 """

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from trunkline.console.large_texts import PREVIEW_CHARS, beginning, previewed
+from trunkline.console.tasks.large_texts import PREVIEW_CHARS, beginning, previewed
 from trunkline.model.events import STATUS, Entry
 from trunkline.model.large_values import LargeValue, value_id
 from trunkline.ports.store import Scope

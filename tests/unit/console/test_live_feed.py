@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from trunkline.console import live_feed
-from trunkline.console.live_feed import EVERY_S, LINGER_S, LiveFeed, News, Reader
+from trunkline.console.live import live_feed
+from trunkline.console.live.live_feed import EVERY_S, LINGER_S, LiveFeed, News, Reader
 from trunkline.model.principal import OPERATOR, Principal
 from trunkline.ports.live import TOPICS, Topic
 from trunkline.ports.store import Scope

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from trunkline.console.task_pages import merged_page
+from trunkline.console.tasks.task_pages import merged_page
 from trunkline.model.errors import InvalidParams
 from trunkline.model.values import TaskState
 from trunkline.ports.store import OperatorQuery, Store

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trunkline.config.masking import KnownSecrets
-from trunkline.console.wire_exchange import FIRST_FRAMES, LAST_FRAMES, MAX_KEPT_BYTES
-from trunkline.console.wire_log import Wanted, WireLog
-from trunkline.console.wire_masking import Masker
+from trunkline.console.wire.exchange import FIRST_FRAMES, LAST_FRAMES, MAX_KEPT_BYTES
+from trunkline.console.wire.log import Wanted, WireLog
+from trunkline.console.wire.masking import Masker
 from trunkline.ports.wire_log import Exchange, Side, Start, WireRecord
 from trunkline.testing import FakeClock, SequentialIds
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trunkline.config.masking import MASK, KnownSecrets
-from trunkline.console.wire_masking import Masker
+from trunkline.console.wire.masking import Masker
 
 SECRET = "Zq7-open-sesame"
 # Names under which a secret may come, and those that only look like one.

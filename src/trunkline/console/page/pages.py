@@ -7,11 +7,11 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from trunkline.console.codes import OneUseCodes
-from trunkline.console.cookies import set_cookie
-from trunkline.console.files import INDEX, StaticFile, StaticFiles
-from trunkline.console.headers import HEADERS
-from trunkline.console.sessions import SESSION_S, ConsoleSessions
+from trunkline.console.page.codes import OneUseCodes
+from trunkline.console.page.cookies import set_cookie
+from trunkline.console.page.files import INDEX, StaticFile, StaticFiles
+from trunkline.console.page.headers import HEADERS
+from trunkline.console.page.sessions import SESSION_S, ConsoleSessions
 from trunkline.model.errors import StoreError, TooManyRequests, Unavailable
 
 _log = logging.getLogger("trunkline.console")

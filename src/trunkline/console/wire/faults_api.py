@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from trunkline.api.api import Call, Route
-from trunkline.console.recorded_agents import AgentName, KnowsAgents, agent_of
-from trunkline.console.wire_control import WireControl
+from trunkline.console.wire.control import WireControl
+from trunkline.console.wire.recorded_agents import AgentName, KnowsAgents, agent_of
 from trunkline.model.errors import InvalidParams, PermissionDenied
 from trunkline.model.timestamps import format_timestamp
 from trunkline.ports.wire_log import Fault

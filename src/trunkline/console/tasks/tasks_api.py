@@ -15,9 +15,9 @@ from starlette.responses import Response, StreamingResponse
 
 from trunkline.api.api import Call, Route
 from trunkline.background import next_pass
-from trunkline.console.large_texts import previewed
-from trunkline.console.task_pages import merged_page
-from trunkline.console.task_views import (
+from trunkline.console.tasks.large_texts import previewed
+from trunkline.console.tasks.task_pages import merged_page
+from trunkline.console.tasks.task_views import (
     event_view,
     text_of_first,
     text_of_status,

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from trunkline.api.recording_types import RecordingView
-from trunkline.console.recorded_tasks import RecordedTasks, recording_of
+from trunkline.console.recordings.recorded_tasks import RecordedTasks, recording_of
 from trunkline.model.errors import (
     AgentNotPublished,
     ConfigError,

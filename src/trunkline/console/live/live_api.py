@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from trunkline.api.api import Call, Identify, Route
-from trunkline.console.live_feed import CHECK_S, LiveFeed, Reader
+from trunkline.console.live.live_feed import CHECK_S, LiveFeed, Reader
 from trunkline.model.errors import InvalidParams, TrunklineError
 from trunkline.model.principal import Principal
 from trunkline.ports.clock import Clock

@@ -7,9 +7,9 @@ from starlette.responses import Response
 
 from trunkline.api.api import Call, Route
 from trunkline.api.recording_types import NewRecording, RecordingList, RecordingView
-from trunkline.console.pytest_files import file_name, pytest_file
-from trunkline.console.recorded_tasks import RecordedTasks, actions_of
-from trunkline.console.recordings import Recordings
+from trunkline.console.recordings.pytest_files import file_name, pytest_file
+from trunkline.console.recordings.recorded_tasks import RecordedTasks, actions_of
+from trunkline.console.recordings.recordings import Recordings
 
 _PYTHON: Final = "text/x-python"
 _TEXTS: Final[Mapping[str, str]] = {

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from trunkline.console.recorded_tasks import Action, Cancels, Expects, Sends
+from trunkline.console.recordings.recorded_tasks import Action, Cancels, Expects, Sends
 
 _TEMPLATE: Final = '''\
 """Sends the messages of a recorded task to an agent, and checks its answers.

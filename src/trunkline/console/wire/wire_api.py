@@ -8,9 +8,9 @@ from starlette.responses import Response, StreamingResponse
 
 from trunkline.api.api import Call, Route
 from trunkline.background import next_pass
-from trunkline.console.recorded_agents import AgentName, KnowsAgents, agent_of
-from trunkline.console.wire_control import WireControl
-from trunkline.console.wire_log import Wanted, WireLog
+from trunkline.console.wire.control import WireControl
+from trunkline.console.wire.log import Wanted, WireLog
+from trunkline.console.wire.recorded_agents import AgentName, KnowsAgents, agent_of
 from trunkline.model.errors import RouteNotFound
 from trunkline.model.findings import FINDING_TEXTS, Finding
 from trunkline.model.timestamps import format_timestamp

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from trunkline.api.api import Call, Route
 from trunkline.api.me import KeyBody, Me
-from trunkline.console.cookies import HEADER, session_secret, set_cookie
-from trunkline.console.sessions import SESSION_S, ConsoleSessions, is_console
+from trunkline.console.page.cookies import HEADER, session_secret, set_cookie
+from trunkline.console.page.sessions import SESSION_S, ConsoleSessions, is_console
 from trunkline.engine.attempts import AttemptCounter, Rate, source_of
 from trunkline.model.errors import PermissionDenied, TooManyRequests, Unauthenticated
 from trunkline.ports.clock import Clock

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-FOLDER: Final = Path(__file__).parent / "static"
+FOLDER: Final = Path(__file__).parents[1] / "static"
 INDEX: Final = "index.html"
 # The media types of all files of the page. A file of another kind is not served.
 MEDIA_TYPES: Final = {

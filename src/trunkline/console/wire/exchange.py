@@ -10,9 +10,9 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol
 
 from msgspec import Struct
 
-from trunkline.console.wire_ids import ids_in, ids_in_path
-from trunkline.console.wire_masking import Masker
-from trunkline.console.wire_operations import named
+from trunkline.console.wire.ids import ids_in, ids_in_path
+from trunkline.console.wire.masking import Masker
+from trunkline.console.wire.operations import named
 from trunkline.model.timestamps import format_timestamp
 from trunkline.ports.clock import Clock
 from trunkline.ports.wire_log import (

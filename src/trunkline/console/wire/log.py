@@ -8,8 +8,8 @@ from typing import Final
 from msgspec import Struct
 
 from trunkline.background import next_pass
-from trunkline.console.wire_exchange import RecordedExchange
-from trunkline.console.wire_masking import Masker
+from trunkline.console.wire.exchange import RecordedExchange
+from trunkline.console.wire.masking import Masker
 from trunkline.ports.clock import Clock, Ids
 from trunkline.ports.wire_log import Exchange, Side, Start, WireRecord, WireSummary
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from trunkline.console.cookies import session_secret
-from trunkline.console.sessions import ConsoleSessions
+from trunkline.console.page.cookies import session_secret
+from trunkline.console.page.sessions import ConsoleSessions
 from trunkline.model.errors import PermissionDenied, Unauthenticated
 from trunkline.model.principal import Principal
 from trunkline.ports.authenticator import Headers

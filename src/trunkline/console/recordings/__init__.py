@@ -1,0 +1,1 @@
+"""Recorded tasks: as a test in Python, and as an agent that plays them again."""
