@@ -253,7 +253,7 @@ class RecordedExchange:
     @_guarded
     def name(self, *, operation: str, version: str, principal: str) -> None:
         self._operation, self._version = operation, version
-        self._principal = self._masker.plain(principal)
+        self._principal = self._masker.known(principal)
 
     @_guarded
     def take_request(self, data: bytes) -> None:

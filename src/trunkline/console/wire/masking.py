@@ -50,6 +50,10 @@ class Masker:
         secret at the end of that part is cut in two."""
         return max(4096, 2 * self._known.longest)
 
+    def known(self, text: str) -> str:
+        """A name that the gateway gave, such as `token:ci`: only the secrets of the settings."""
+        return clean(self._known.without(text))
+
     def plain(self, text: str) -> str:
         """A short text, such as an error."""
         return clean(without_tokens(self._known.without(text)))

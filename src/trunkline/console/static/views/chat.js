@@ -1,6 +1,6 @@
 // Conversations with agents. `#/chat`, `#/chat/OWNER/SLUG`, `#/chat/OWNER/SLUG/CONTEXT`
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
-import { api } from "../lib/api.js";
+import { api, me } from "../lib/api.js";
 import { isOver, isWaitingForPerson, line, stateWord } from "../lib/format.js";
 import { go, link, replace } from "../lib/router.js";
 import { useLoaded, useValue } from "../lib/state.js";
@@ -35,7 +35,7 @@ function Compare(props) {
 function List({ handle, contextId }) {
   useValue(store.listVersion);
   const [text, setText] = useState("");
-  const { data } = useLoaded((signal) => api("/tasks", { query: { pageSize: 200 }, signal }).catch(() => ({ items: [] })), []);
+  const { data } = useLoaded((signal) => api("/tasks", { query: { pageSize: 200, principal: me.get().principal }, signal }).catch(() => ({ items: [] })), []);
   const rows = useMemo(() => {
     const found = new Map(store.remembering().map((each) => [`${each.handle} ${each.contextId || each.key}`, { ...each }]));
     for (const task of data?.items ?? []) {

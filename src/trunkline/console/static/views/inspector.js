@@ -28,7 +28,7 @@ const NARROW_ROW_HEIGHT = 52;
 const MOST_CHECKED_BYTES = 256 * 1024;
 const CHECK_AFTER_MS = 300;
 const MOST_EXPORTED = 2000;
-const CHIPS = [["is:problem", "Problems"], ["is:stream", "Streams"], ["is:open", "Open"], ["side:client", "To backends"], ["is:pinned", "Pinned"]];
+const CHIPS = [["is:problem", "Problems"], ["is:stream", "Streams"], ["is:open", "Open"], ["side:client", "To backends"], ["-op:GetAgentCard", "Without cards"], ["is:pinned", "Pinned"]];
 
 // The file that is open, until the page is left.
 const opened = new Value(null);

@@ -135,7 +135,7 @@ function Head({ task, details, onChange }) {
       ${isOperator() ? html`<span>caller <span class="mono">${safe(callerOf(task), 300)}</span></span>` : null}
       <span>begun <${Time} at=${task.createdAt} /></span><span>changed <${Time} at=${task.statusAt} /></span></p>
     <div class="row">
-      ${agent ? html`<a class="button" href=${link("chat", owner, slug, task.contextId)}>Chat on</a>` : null}
+      ${agent && task.principal === me.get().principal ? html`<a class="button" href=${link("chat", owner, slug, task.contextId)}>Chat on</a>` : null}
       ${isWaitingForPerson(task.state) ? html`<a class="button primary" href=${link("inbox", { task: task.id })}>Answer</a>` : null}
       ${over ? null : html`<button type="button" disabled=${!isMine || cancel?.tone === "wait"} onClick=${onCancel}
           title=${isMine ? "Ask the agent to cancel the task" : "Only its caller can cancel the task"}>Cancel the task</button>`}

@@ -131,7 +131,7 @@ export class Conversation {
   async #loadTasks() {
     const ids = new Set(this.taskIds);
     try {
-      const page = await api("/tasks", { query: { contextId: this.contextId, agent: this.handle, pageSize: 100 } });
+      const page = await api("/tasks", { query: { contextId: this.contextId, agent: this.handle, principal: me.get().principal, pageSize: 100 } });
       for (const item of [...page.items].reverse()) ids.add(item.id);
     } catch (error) {
       if (!(error instanceof ApiError) || ![404, 403, 405].includes(error.status)) throw error;
