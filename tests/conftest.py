@@ -3,6 +3,7 @@
 import logging
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.failures_at_once import pytest_configure
@@ -26,8 +27,37 @@ __all__ = [
     "shared_postgres_url",
 ]
 
+ROOT = Path(__file__).resolve().parent.parent
+
 # Suites that want more than a checkout: they run only when they are asked for by their marker.
 OPT_IN = ("openclaw", "claude", "codex", "root")
+
+# The files that take longest, so that no process is left alone with one of them in the end. Those
+# with a browser, which compute, stand beside those that wait for processes.
+LONGEST = (
+    "tests/browser/test_hostile.py",
+    "tests/acceptance/openclaw/test_gateway.py",
+    "tests/acceptance/test_mcp.py",
+    "tests/browser/test_tasks.py",
+    "tests/acceptance/test_cli_addresses.py",
+    "tests/acceptance/test_signed_cards.py",
+    "tests/browser/test_hub.py",
+    "tests/acceptance/test_cli_tasks.py",
+    "tests/hub/test_sign_in_oidc.py",
+    "tests/browser/test_chat.py",
+    "tests/acceptance/test_cli_send.py",
+    "tests/acceptance/openclaw/test_interruptions.py",
+    "tests/browser/test_inspector.py",
+    "tests/acceptance/openclaw/test_turns.py",
+    "tests/acceptance/test_tool_command.py",
+    "tests/browser/test_big.py",
+    "tests/runtime/test_long_queue.py",
+    "tests/cluster/test_schedules.py",
+    "tests/contract/test_stores.py",
+    "tests/relay/test_conformance.py",
+    "tests/relay/test_relays_that_fail.py",
+    "tests/relay/test_nodes_at_random.py",
+)
 
 # What a shell starts in the background ignores Ctrl+C, and so does all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -55,3 +85,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         items[:] = [item for item in items if item not in set(left_out)]
         config.hook.pytest_deselected(items=left_out)
+    places = {ROOT / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(LONGEST)))

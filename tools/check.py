@@ -101,7 +101,8 @@ def parse() -> argparse.Namespace:
         prog="./check",
         description="Runs all steps, or only those named, on the files that git tracks. "
         "A failed step does not stop the later ones unless -x is given.",
-        epilog="Arguments after -- go to pytest: ./check tests -- tests/unit -k cancel",
+        epilog="Arguments after -- go to pytest: ./check tests -- tests/unit -k cancel. "
+        "The tests of the page, tests/browser, need Chromium on PATH, and are skipped without.",
     )
     parser.add_argument(
         "steps", nargs="*", metavar="STEP", help=f"one of {', '.join(STEPS)} (default: all)"
@@ -206,9 +207,8 @@ def test_files(options: argparse.Namespace) -> tuple[list[str], list[str]]:
 def pytest_arguments(options: argparse.Namespace, *, jobs: int) -> list[str]:
     arguments = [] if options.full else ["-m", "not full"]
     arguments += ["--exitfirst"] if options.fail_fast else []
-    # The tests of a file stay together: they share the servers that the file starts.
     arguments += ["--durations", "20", "--durations-min", "1"]
-    return arguments + (["-n", str(jobs), "--dist", "loadfile"] if jobs > 1 else [])
+    return arguments + coverage_floors.parallel(jobs)
 
 
 def frameworks(pytest_arguments: list[str]) -> str:

@@ -19,9 +19,11 @@ DATA = ROOT / ".cache" / "coverage"
 OWN_FLOORS = {"protocol": 98, "engine": 98, "model": 98}
 # By all tests in IN_PROCESS: what they have, rounded down. Raise one when it can be raised.
 FLOORS = {
+    "api": 97,
     "app": 83,
     "backends": 83,
     "cli": 78,
+    "console": 95,
     "ports": 100,
     "relay": 91,
     "remote": 66,
@@ -31,7 +33,7 @@ FLOORS = {
     "stores": 95,
     "testing": 85,
 }
-IN_PROCESS = ("unit", "contract", "runtime", "cluster", "postgres", "relay")
+IN_PROCESS = ("unit", "contract", "runtime", "cluster", "postgres", "relay", "console", "api")
 
 
 def check(jobs: int, arguments: list[str]) -> str:
@@ -47,8 +49,7 @@ def check(jobs: int, arguments: list[str]) -> str:
     folders = [f"tests/{folder}" for folder in IN_PROCESS]
     # Those have run.
     folders += [f"--ignore=tests/unit/{package}" for package in OWN_FLOORS]
-    parallel = ["-n", str(jobs), "--dist", "loadfile"] if jobs > 1 else []
-    passed = _run("all", "trunkline", [*arguments, *parallel, *folders]).returncode == 0
+    passed = _run("all", "trunkline", [*arguments, *parallel(jobs), *folders]).returncode == 0
     found = _shares("all") | found
     low = []
     for package, floor in sorted({**FLOORS, **OWN_FLOORS}.items()):
@@ -59,6 +60,14 @@ def check(jobs: int, arguments: list[str]) -> str:
     if not passed:
         return "FAILED: tests"
     return f"FAILED: too few lines of {', '.join(low)} are tested" if low else "ok"
+
+
+def parallel(jobs: int) -> list[str]:
+    """The options of pytest for several processes: the tests of a file stay together, since they
+    share the servers that it starts, and the files keep the order of tests/conftest.py."""
+    if jobs == 1:
+        return []
+    return ["-n", str(jobs), "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 def _run_own(package: str) -> "subprocess.CompletedProcess[str]":

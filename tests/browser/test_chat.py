@@ -1,6 +1,5 @@
 """The chat in Chromium: what is sent, what is shown, and that no event is lost."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 from tests.acceptance.gateway import Gateway, gateway
-from tests.browser.conftest import Watch, new_code
+from tests.browser.conftest import Axe, Watch, new_code
 from tests.browser.world import CODE, CONFIG
 
 expect.set_options(timeout=15_000)
@@ -434,16 +433,12 @@ def test_reader_scrolls_freely(page: Page, served: Gateway) -> None:
     expect(page.get_by_role("button", name="To the end")).to_have_count(0)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_accessible_and_narrow(page: Page, axe: str, scheme: Any) -> None:
-    page.emulate_media(color_scheme=scheme)
+def test_accessible_and_narrow(page: Page, axe: Axe) -> None:
     page.set_viewport_size({"width": 375, "height": 812})
     for slug, text in (("worker", "x"), ("clerk", "form")):
         chat_with(page, slug)
         say(page, text)
         log_of(page).locator(".task-end").wait_for()
-        page.evaluate(axe)
-        found = page.evaluate("async () => (await axe.run()).violations")
-        assert not found, json.dumps([(v["id"], [n["html"] for n in v["nodes"]]) for v in found])
+        assert axe.in_both_themes(page) == []
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 375

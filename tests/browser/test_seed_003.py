@@ -121,7 +121,8 @@ def test_an_agent_that_is_unpublished_is_gone_at_once(
     page.get_by_role("button", name="Unpublish mriiot/short-lived").click()
     dialog = page.get_by_role("dialog", name="Unpublish mriiot/short-lived?")
     dialog.get_by_role("button", name="Unpublish mriiot/short-lived").click()
-    page.get_by_role("button", name="Publish mriiot/short-lived").wait_for()
+    # The name of the other button contains this one.
+    page.get_by_role("button", name="Publish mriiot/short-lived", exact=True).wait_for()
     assert page.request.get(card).status == 404
     page.goto("/#/hub/agents?status=published&q=short-lived")
     page.get_by_role("heading", name="No agent fits this filter").wait_for()

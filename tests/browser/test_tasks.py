@@ -9,7 +9,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 from tests.acceptance.gateway import Gateway, gateway
-from tests.browser.conftest import Watch, new_code
+from tests.browser.conftest import Axe, Scheme, Watch, new_code
 from tests.browser.world import CODE, CONFIG
 
 SCRIPTED = "demo/scripted"
@@ -36,14 +36,6 @@ def send(served: Gateway, agent: str, text: str, **message: str) -> dict[str, An
 
 def rows(page: Page) -> list[str]:
     return page.locator(".task-rows .vrow").all_inner_texts()
-
-
-def scan(page: Page, axe: str) -> list[str]:
-    """What axe-core finds. Its source comes past the policy of the page, as one of an extension
-    does."""
-    page.context.new_cdp_session(page).send("Runtime.evaluate", {"expression": axe})
-    found = page.evaluate("axe.run().then(({ violations }) => violations)")
-    return [f"{each['id']}: {node['html']}" for each in found for node in each["nodes"]]
 
 
 class TestList:
@@ -371,7 +363,7 @@ class TestCalls:
 
 
 class TestEverywhere:
-    def test_accessible_and_narrow(self, page: Page, served: Gateway, axe: str) -> None:
+    def test_accessible_and_narrow(self, page: Page, served: Gateway, axe: Axe) -> None:
         task = send(served, "demo/planner", "A trip")
         send(served, "demo/boss", "go")
         views = [
@@ -384,15 +376,15 @@ class TestEverywhere:
             "inbox",
             "calls",
         ]
+        schemes: tuple[tuple[Scheme, int], ...] = (("light", 1280), ("dark", 375))
         found = []
-        for scheme, width in (("light", 1280), ("dark", 375)):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for scheme, width in schemes:
             page.set_viewport_size({"width": width, "height": 812})
             for view in views:
                 page.goto(f"/#/{view}")
                 page.locator(".vrow, .said, .waiting-card, .json").first.wait_for()
                 wide = page.evaluate("document.querySelector('#view').scrollWidth")
-                found += [f"{view} in {scheme}: {each}" for each in scan(page, axe)]
+                found += [f"{view} {each}" for each in axe.scan(page, scheme)]
                 if page.evaluate("document.querySelector('#view').clientWidth") < wide:
                     found.append(f"{view} scrolls sideways at {width}")
         assert not found, "\n".join(found)

@@ -36,6 +36,9 @@ from trunkline.settings.relay import AGENT_PATH
 from trunkline.settings.relay_server import RelayServerSettings
 from trunkline.testing import FakeClock, settle
 
+# Runs long, over lines that other tests cover.
+pytestmark = pytest.mark.no_cover
+
 NOW_MS: Final = FakeClock().now_ms()
 NOW_S: Final = NOW_MS // 1000
 DAY_S: Final = 24 * 3600

@@ -11,6 +11,9 @@ from trunkline.ports.store import Store
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import CrashingStore, FakeClock, settle
 
+# Runs long, over lines that other tests cover.
+pytestmark = pytest.mark.no_cover
+
 Case: TypeAlias = Callable[[MailboxProcess, Taker, list[str]], Awaitable[None]]
 LANES = {"a1": "a", "b1": "b", "a2": "a", "a3": "a", "b2": "b"}
 TTL_S = 100.0

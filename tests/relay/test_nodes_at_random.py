@@ -12,6 +12,9 @@ from tests.relay.world import Get
 from trunkline.background import BackgroundTasks
 from trunkline.testing import settle
 
+# Runs long, over lines that other tests cover.
+pytestmark = pytest.mark.no_cover
+
 EVENTS = 30
 
 

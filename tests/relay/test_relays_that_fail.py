@@ -11,6 +11,9 @@ from tests.relay.world import AGENT, Get, RelayWorld
 from trunkline.relay.hosts.host import Host, HostState
 from trunkline.testing import settle
 
+# Runs long, over lines that other tests cover.
+pytestmark = pytest.mark.no_cover
+
 # A relay is dialed again after a minute at most, an attempt may take 15 seconds, and a connection
 # counts as stable after ten.
 _ALL_IS_WELL_S = 100
