@@ -10,7 +10,7 @@ import tempfile
 import time
 import venv
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -258,35 +258,36 @@ def install(package: str) -> str:
 def run_all(steps: dict[str, Step], *, jobs: int, stops_early: bool) -> list[Result]:
     short = [name for name in steps if name in SHORT_STEPS]
     results: dict[str, Result] = {}
-    if jobs > 1 and len(short) > 1 and not stops_early:
-        results = run_side_by_side({name: steps[name] for name in short}, jobs)
-    for name, step in steps.items():
-        if stops_early and any(result.failed for result in results.values()):
-            results[name] = Result(name=name, outcome="not run", seconds=0)
-        elif name not in results:
-            print(f"\n== {name}", flush=True)
-            results[name] = run(name, step)
-            show_failure(results[name])
-    return list(results.values())
-
-
-def run_side_by_side(steps: dict[str, Step], jobs: int) -> dict[str, Result]:
-    """Runs the steps at once, and shows the output of each when it ends."""
-
-    def run_in_file(name: str, step: Step) -> tuple[Result, str]:
-        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as file:
-            _output.set(file)
-            result = run(name, step)
-            file.seek(0)
-            return result, file.read()
-
     with ThreadPoolExecutor(jobs) as pool:
-        running = {name: pool.submit(run_in_file, name, step) for name, step in steps.items()}
-        for done in as_completed(running.values()):
-            result, output = done.result()
-            print(f"\n== {result.name}\n{output}", end="", flush=True)
-            show_failure(result)
-    return {name: future.result()[0] for name, future in running.items()}
+        beside: dict[str, Future[Result]] = {}
+        if jobs > 1 and len(short) > 1 and not stops_early:
+            beside = {name: pool.submit(run_in_file, name, steps[name]) for name in short}
+        # mypy has one core, and takes longer than the other short steps together.
+        wait(future for name, future in beside.items() if name != "types")
+        for name, step in steps.items():
+            if name in beside:
+                continue
+            if stops_early and any(result.failed for result in results.values()):
+                results[name] = Result(name=name, outcome="not run", seconds=0)
+            else:
+                print(f"\n== {name}", flush=True)
+                results[name] = run(name, step)
+                show_failure(results[name])
+        results |= {name: future.result() for name, future in beside.items()}
+    return [results[name] for name in steps]
+
+
+def run_in_file(name: str, step: Step) -> Result:
+    """Runs a step beside others, and shows its output when it ends."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as file:
+        _output.set(file)
+        result = run(name, step)
+        file.seek(0)
+        failure = f"== {name}: {result.outcome}\n" if result.failed else ""
+        # At once, so that the outputs of two steps stay apart.
+        sys.stdout.write(f"\n== {name}\n{file.read()}{failure}")
+        sys.stdout.flush()
+    return result
 
 
 def run(name: str, step: Step) -> Result:

@@ -40,7 +40,8 @@ OPTIONS = [
     # The tabs of a gateway share a process: to start one costs more than most tests.
     "--process-per-site",
 ]
-DEADLINE_MS = 15_000
+# Generous, because the machine may be busy; nothing waits this long when all is well.
+DEADLINE_MS = 30_000
 expect.set_options(timeout=DEADLINE_MS)
 
 

@@ -11,8 +11,6 @@ from tests.acceptance.gateway import Gateway, gateway
 from tests.browser.conftest import Axe, Watch, new_code
 from tests.browser.world import CODE, CONFIG
 
-expect.set_options(timeout=15_000)
-
 MORE_CONFIG = """
 [agents."demo/clerk"]
 backend = { kind = "python", target = "code.py:clerk" }
