@@ -1,5 +1,6 @@
 """Codes, cookies and sessions of the page."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from trunkline.app.reload import Reload
 from trunkline.console.codes import CODE_S, FIRST_CODE_S, MAX_CODES
 from trunkline.console.sessions import SESSION, SESSION_S, ConsoleSessions
 from trunkline.model.principal import ANONYMOUS
+from trunkline.ports.records import Key, Record
 from trunkline.runtime.due_work import DueWork
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock
@@ -59,15 +61,16 @@ async def test_a_code_ends_after_its_time() -> None:
         assert where(await it.browser().open(late.removeprefix(URL))) == (303, "/")
 
 
-async def test_wrong_codes_are_limited() -> None:
+async def test_wrong_codes_are_limited_and_keep_nobody_out() -> None:
     async with world() as it:
         statuses = [(await it.browser().open(f"/?code=wrong{i}")).status for i in range(21)]
         assert statuses == [303] * 20 + [429]
         right = it.console.url().removeprefix(URL)
+        assert where(await it.browser().open(right)) == (303, "/")
         blocked = await it.browser().open(right)
         assert (blocked.status, int(blocked.headers["retry-after"]) > 0) == (429, True)
         await it.clock.advance(3)
-        assert where(await it.browser().open(right)) == (303, "/")
+        assert where(await it.browser().open(right)) == USED
 
 
 @pytest.mark.parametrize("code", ["", "%00", "%ff", "é", "x" * 10_000, "a&code=b"])
@@ -278,6 +281,43 @@ async def test_a_session_that_another_gateway_ended_is_refused_within_a_second()
     assert await one.principal(secret) is None
     await clock.advance(1)
     assert await two.principal(secret) is None
+
+
+async def test_a_session_that_ends_while_it_is_read_does_not_come_back() -> None:
+    clock = FakeClock()
+    is_read, is_ended = asyncio.Event(), asyncio.Event()
+
+    class SlowStore(MemoryStore):
+        async def record(self, key: Key) -> Record | None:
+            found = await super().record(key)
+            is_read.set()
+            await is_ended.wait()
+            return found
+
+    store = SlowStore(clock)
+    await store.open()
+
+    async def open_main() -> MemoryStore:
+        return store
+
+    def sessions() -> ConsoleSessions:
+        return ConsoleSessions(
+            open_main=open_main,
+            is_shared=lambda: False,
+            operator=lambda: ANONYMOUS,
+            keys=dict,
+            clock=clock,
+        )
+
+    secret = await sessions().begin()
+    # After a restart.
+    restarted = sessions()
+    reading = asyncio.get_running_loop().create_task(restarted.principal(secret))
+    await is_read.wait()
+    await restarted.end(secret)
+    is_ended.set()
+    assert await reading is None
+    assert await restarted.principal(secret) is None
 
 
 async def test_the_store_has_the_digest_of_a_session_alone() -> None:
