@@ -19,11 +19,13 @@ from tests.sockets.peer import serving
 
 from trunkline.app.gateway import build
 from trunkline.console.pytest_files import file_name, literal
+from trunkline.console.recorded_tasks import MAX_BYTES, RecordedTasks
 from trunkline.console.recordings import KIND
 from trunkline.model.errors import Conflict, RouteNotFound
 from trunkline.model.principal import ANONYMOUS, OPERATOR, Principal
 from trunkline.settings import from_document
 from trunkline.testing import FakeClock, settle
+from trunkline.testing.passing_store import PassingStore
 
 BOSS = Principal(id="boss", roles=(OPERATOR,))
 SCRIPT = "acme/script"
@@ -482,6 +484,29 @@ async def test_a_task_that_is_too_large_is_refused() -> None:
         answer = await world.call("GET", f"/tasks/{task}/test", by="carol")
         assert answer.status == 409
         assert b"too much" in answer.body
+
+
+async def test_texts_that_are_too_large_are_not_read(tmp_path: Path) -> None:
+    class CountingStore(PassingStore):
+        keeps_large_values = True
+        read_bytes = 0
+
+        async def value_slices(self, value_id: str, *, first: int, limit: int) -> tuple[bytes, ...]:
+            slices = await super().value_slices(value_id, first=first, limit=limit)
+            self.read_bytes += sum(map(len, slices))
+            return slices
+
+    store = {"kind": "sqlite", "path": str(tmp_path / "hub.db")}
+    async with scripted_world(store=store) as world:
+        task = (await client(world).run("say " + "x" * (MAX_BYTES // 2)))["id"]
+        main = world.gateway.runtimes.main
+        assert main is not None
+        counting = CountingStore(main.store)
+        tasks = RecordedTasks(stores=lambda: [counting], may_read=lambda *_: True)
+        # The question and its answer are two texts, too large together.
+        with pytest.raises(Conflict, match="texts of more than"):
+            await tasks.find(task, by=ANONYMOUS)
+        assert 0 < counting.read_bytes <= MAX_BYTES
 
 
 def test_the_callers_of_these_tests() -> None:
