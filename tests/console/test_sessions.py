@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.bindings.asgi import Asgi
 from tests.console.world import KEYS, URL, Browser, settings, world
 
 from trunkline.app.gateway import build
 from trunkline.app.reload import Reload
-from trunkline.console.codes import CODE_S, FIRST_CODE_S, MAX_CODES
+from trunkline.console.codes import CODE_S, FIRST_CODE_S, MAX_CODES, OneUseCodes
+from trunkline.console.files import StaticFiles
+from trunkline.console.pages import ConsolePages
 from trunkline.console.sessions import SESSION, SESSION_S, ConsoleSessions
+from trunkline.model.errors import StoreUnusable
 from trunkline.model.principal import ANONYMOUS
 from trunkline.ports.records import Key, Record
 from trunkline.runtime.due_work import DueWork
@@ -73,6 +77,41 @@ async def test_wrong_codes_are_limited_and_keep_nobody_out() -> None:
         assert where(await it.browser().open(right)) == USED
 
 
+async def test_a_code_that_became_no_session_counts_again() -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock)
+    await store.open()
+    is_full = True
+
+    async def open_main() -> MemoryStore:
+        if is_full:
+            raise StoreUnusable("The disk is full")
+        return store
+
+    codes = OneUseCodes(clock)
+    sessions = ConsoleSessions(
+        open_main=open_main,
+        is_shared=lambda: False,
+        operator=lambda: ANONYMOUS,
+        keys=dict,
+        clock=clock,
+    )
+    pages = ConsolePages(
+        StaticFiles(),
+        codes=codes,
+        sessions=sessions,
+        cookie="tl_console_8642",
+        is_own_host=lambda _: True,
+        is_direct=lambda _: True,
+    )
+    browser = Browser(Asgi(pages))
+    target = f"/?code={codes.new()}"
+    assert (await browser.open(target)).status == 503
+    is_full = False
+    assert where(await browser.open(target)) == (303, "/")
+    assert where(await browser.open(target)) == USED
+
+
 @pytest.mark.parametrize("code", ["", "%00", "%ff", "é", "x" * 10_000, "a&code=b"])
 async def test_an_odd_code_is_a_wrong_one(code: str) -> None:
     async with world() as it:
@@ -119,8 +158,6 @@ async def test_a_look_ahead_does_not_use_up_a_code() -> None:
 
 
 async def test_a_code_from_another_machine_is_not_used_up() -> None:
-    from tests.bindings.asgi import Asgi
-
     async with world() as it:
         target = it.console.url().removeprefix(URL)
 

@@ -56,6 +56,10 @@ class OneUseCodes:
         self._wrong.take(source, now)
         return False
 
+    def give_back(self, code: str) -> None:
+        """A valid code that became no session counts again."""
+        self._ends[_digest(code)] = self._clock.monotonic() + CODE_S
+
 
 def _digest(code: str) -> bytes:
     return hashlib.sha256(code.encode("utf-8", "surrogatepass")).digest()
