@@ -55,7 +55,7 @@ _TOKEN = re.compile(
 )
 
 _IN_HEADER = re.compile(
-    r"token|secret|key|passw|passphrase|pwd|jwt|credential|cookie|authorization"
+    r"token|secret|key|passw|passphrase|pwd|jwt|credential|cookie|authorization|(?:^|[-_])auth$"
 )
 # The key of a repeated request, and a random number of the handshake of a WebSocket.
 _OPEN_HEADERS: Final = frozenset(

@@ -309,6 +309,7 @@ def test_secrets_in_headers_and_queries() -> None:
     for name, value in (
         ("Referer", f"https://user:{SECRET}@host/"),
         ("X-Jwt", SECRET),
+        ("X-Auth", SECRET),
         ("X-Note", "Basic " + b64encode(f"user:{SECRET}".encode()).decode()),
     ):
         masked = masker.header(name, value)
