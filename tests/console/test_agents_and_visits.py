@@ -1,5 +1,6 @@
 """What the page reads of agents, and agents elsewhere that operators visit."""
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
@@ -135,6 +136,30 @@ async def test_there_are_few_visits_at_once() -> None:
         urls = [f"{url}{card}?{number}" for number in range(MAX_VISITS + 1)]
         found = [(await browser.fetch("/visits", {"url": each})).status for each in urls]
         assert found == [201] * MAX_VISITS + [409]
+
+
+async def test_a_slow_agent_elsewhere_holds_up_no_other_visit() -> None:
+    asked, ends = asyncio.Event(), asyncio.Event()
+
+    async def serve(_: Request, response: Response) -> None:
+        asked.set()
+        await ends.wait()
+        await response.answer(404)
+
+    slow = await Server(serve).start()
+    port = slow.sockets[0].getsockname()[1]
+    async with elsewhere() as url, world(console={"visits": "any"}) as it, asyncio.timeout(20):
+        browser = await it.signed_in()
+        body = {"url": f"http://127.0.0.1:{port}"}
+        begun = asyncio.get_running_loop().create_task(browser.fetch("/visits", body))
+        await asked.wait()
+        visit = (await browser.fetch("/visits", {"url": url})).json()
+        slug = visit["agent"]["slug"]
+        assert (await browser.fetch(f"/visits/{slug}", method="DELETE")).status == 204
+        assert not begun.done()
+        ends.set()
+        assert (await begun).status == 400
+    slow.close()
 
 
 @pytest.mark.parametrize("visits", ["never", "public"])
