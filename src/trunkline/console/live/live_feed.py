@@ -231,7 +231,7 @@ class LiveFeed:
         self._lingering = self._tasks.start(self._linger(), name="live feed lingers")
 
     def forward_to(self, forward: Forward | None) -> None:
-        """Give all news of this node to `forward`, or to nobody else any more."""
+        """Forward all news of this node from now on; None stops that."""
         if self._is_closed:
             return
         self._forward = forward
@@ -265,7 +265,7 @@ class LiveFeed:
 
     def _begin(self) -> None:
         if not self.is_heard:
-            # What happened while nobody listened is in no ring.
+            # The ring has nothing from the time without listeners.
             self._last_id += 1
             self._kept_after = self._last_id
             self._set_heard(True)
