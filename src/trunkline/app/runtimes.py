@@ -83,8 +83,8 @@ class Runtimes:
         return self._by_store.get(self._main)
 
     def watch(self, tap: Tap | None) -> None:
-        """Tell one listener of all commits from now on, or none. Without one, a commit has no further
-        call to make."""
+        """Tell one listener of all commits from now on, or none: then a commit makes no further
+        call."""
         before, self._tap = self._tap, tap
         for runtime in self:
             journal = runtime.journal
