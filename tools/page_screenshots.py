@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -37,6 +37,9 @@ default = true
 
 [agents."acme/researcher"]
 backend = { kind = "python", target = "code.py:researcher" }
+
+[agents."acme/lead"]
+backend = { kind = "python", target = "code.py:lead" }
 
 [agents."acme/bridge"]
 name = "Bridge"
@@ -88,6 +91,21 @@ async def researcher(turn):
     yield "```python\\nfrom trunkline import agent\\n```\\n"
 
 
+@agent(name="Lead", skills=["delegate"])
+async def lead(turn):
+    """Asks two others at once, and then a third."""
+    plan = turn.call_batch(
+        [
+            {"agent": "acme/researcher", "input": turn.text},
+            {"agent": "acme/bridge", "input": turn.text},
+        ]
+    )
+    async for _ in plan:
+        pass
+    answer = await turn.call("acme/echo", "Thank you")
+    yield f"Everybody has answered, the last one is {answer['status']}."
+
+
 @agent(name="Weather", skills=["forecast"])
 async def weather(turn):
     """Tells the weather."""
@@ -112,6 +130,7 @@ class World:
     running: Gateway
     token: str
     tasks: dict[str, str]
+    agents: dict[str, str] = field(default_factory=dict)
 
     def api(self, path: str) -> dict[str, object]:
         answer = httpx.get(
@@ -180,12 +199,15 @@ SHOTS = (
     Shot("exchange", recorded("acme/bridge")),
     Shot("both-wires", lambda world: f"{recorded('acme/bridge')(world)}?tab=wires"),
     Shot("waterfall", lambda world: f"#/inspector?q=task:{world.tasks['bridge']}&view=waterfall"),
+    Shot("task-calls", of_task("lead")),
     Shot("calls", "#/calls"),
     Shot("hub", "#/hub"),
     Shot("hub-agents", "#/hub/agents"),
     Shot("hub-new-agent", "#/hub/agents/new"),
     Shot("hub-tokens", "#/hub/tokens"),
     Shot("hub-audit", "#/hub/audit"),
+    Shot("hub-inbound", lambda world: f"#/hub/inbound/{world.agents['acme/researcher']}"),
+    Shot("hub-nodes", "#/hub/nodes"),
     Shot("hub-sessions", "#/hub/sessions"),
     Shot("palette", "#/agents", open_palette),
 )
@@ -214,7 +236,7 @@ def filled(running: Gateway) -> World:
         base_url=running.url, headers={"Authorization": f"Bearer {made.token}"}, timeout=30
     )
     agents = {each["handle"]: each["id"] for each in client.get("/api/v1/agents").json()["items"]}
-    for handle in ("acme/bridge", "acme/researcher", "acme/trip-planner"):
+    for handle in ("acme/bridge", "acme/researcher", "acme/trip-planner", "acme/lead"):
         client.put(f"/api/v1/wire/agents/{agents[handle]}", json={"on": True}).raise_for_status()
     client.post(
         "/api/v1/agents",
@@ -248,6 +270,8 @@ def filled(running: Gateway) -> World:
     for day in range(8):
         send("acme/helper", f"Question {day}")
     send("acme/trip-planner", "A trip to Porto")
+    made.tasks["lead"] = send("acme/lead", "What is new?")
+    made.agents = agents
     made.tasks["bridge"] = send("acme/bridge", "Will it rain tomorrow?", streams=True)
     made.tasks["research"] = send("acme/researcher", "How fast is a durable send?", streams=True)
     return made

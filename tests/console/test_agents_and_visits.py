@@ -1,10 +1,15 @@
 """What the page reads of agents, and agents elsewhere that operators visit."""
 
+import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from tests.bindings.asgi import Http
 from tests.console.world import ECHO, KEYS, settings, world
 from tests.sockets.peer import Server
@@ -133,6 +138,30 @@ async def test_there_are_few_visits_at_once() -> None:
         assert found == [201] * MAX_VISITS + [409]
 
 
+async def test_a_slow_agent_elsewhere_holds_up_no_other_visit() -> None:
+    asked, ends = asyncio.Event(), asyncio.Event()
+
+    async def serve(_: Request, response: Response) -> None:
+        asked.set()
+        await ends.wait()
+        await response.answer(404)
+
+    slow = await Server(serve).start()
+    port = slow.sockets[0].getsockname()[1]
+    async with elsewhere() as url, world(console={"visits": "any"}) as it, asyncio.timeout(20):
+        browser = await it.signed_in()
+        body = {"url": f"http://127.0.0.1:{port}"}
+        begun = asyncio.get_running_loop().create_task(browser.fetch("/visits", body))
+        await asked.wait()
+        visit = (await browser.fetch("/visits", {"url": url})).json()
+        slug = visit["agent"]["slug"]
+        assert (await browser.fetch(f"/visits/{slug}", method="DELETE")).status == 204
+        assert not begun.done()
+        ends.set()
+        assert (await begun).status == 400
+    slow.close()
+
+
 @pytest.mark.parametrize("visits", ["never", "public"])
 async def test_what_may_be_visited_is_a_setting(visits: str) -> None:
     async with world(console={"visits": visits}) as it:
@@ -174,3 +203,26 @@ async def test_only_operators_visit() -> None:
             answer = await browser.fetch("/visits", {"url": "http://127.0.0.1:1"}, **own)
             assert answer.status == status
             assert (await browser.fetch("/visits/x", method="DELETE", **own)).status == status
+
+
+async def test_operators_see_the_gateways_on_the_main_store() -> None:
+    async with world() as it:
+        assert (await it.browser().fetch("/nodes")).status == 403
+        (node,) = (await (await it.signed_in()).fetch("/nodes")).json()["items"]
+        assert (node["pid"], node["isHere"], node["isAlive"]) == (os.getpid(), True, True)
+        assert (node["beatAgoS"], node["lanes"], node["node"]) == (None, None, "")
+
+
+async def test_the_signature_of_the_gateway_is_checked_with_its_own_key(tmp_path: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    file = tmp_path / "card.pem"
+    file.write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+    )
+    file.chmod(0o600)
+    async with world(server={"card_key_path": str(file)}) as it:
+        browser = it.browser()
+        (agent,) = (await browser.fetch("/agents")).json()["items"]
+        found = (await browser.fetch(f"/agents/{agent['id']}/card")).json()
+        assert {each["verdict"] for each in found["signatures"]} == {"valid"}
+        assert found["findings"] == []

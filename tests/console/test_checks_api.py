@@ -1,12 +1,18 @@
 """`POST /checks`, with a hub and without."""
 
 import json
+import threading
 from typing import Any
 
 import pytest
 from tests.bindings.asgi import Answer, Http
 from tests.bindings.world import open_world
 from tests.hub.registry_world import HubWorld, hub_world
+
+from trunkline.api.check_types import CheckRequest
+from trunkline.console import checks_api
+from trunkline.console.checks_api import findings_of
+from trunkline.model.findings import Finding
 
 REQUEST = {
     "jsonrpc": "2.0",
@@ -111,3 +117,22 @@ async def test_a_hub_dialect_is_told_with_a_note() -> None:
         body = {"direction": "response", "version": "hub", "body": {"anything": 1}}
         [note] = (await checked(world, body)).json()["findings"]
         assert note["severity"] == "note"
+
+
+async def test_a_large_message_is_checked_beside_other_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[bool] = []
+
+    def findings(given: CheckRequest) -> list[Finding]:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return findings_of(given)
+
+    monkeypatch.setattr(checks_api, "findings_of", findings)
+    parts = [{"text": "x"}] * 4_000
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": parts}
+    params = {"params": {"message": message}}
+    async with hub_world() as world:
+        body = {"direction": "request", "operation": "SendMessage", "body": {**REQUEST, **params}}
+        assert (await checked(world, body)).json() == {"findings": []}
+    assert threads == [False]

@@ -26,6 +26,8 @@ class Stream:
         self.response = response
         self.events: list[tuple[int, str, Any]] = []
         self.comments: list[str] = []
+        # The id that came without an event.
+        self.place = 0
         self.is_over = False
 
     async def read(self) -> None:
@@ -41,7 +43,9 @@ class Stream:
         lines = frame.split("\n")
         self.comments += [line for line in lines if line.startswith(":")]
         fields = dict(line.split(": ", 1) for line in lines if not line.startswith(":"))
-        if "event" in fields:
+        if "event" not in fields:
+            self.place = int(fields.get("id", self.place))
+        else:
             data = json.loads(fields["data"])
             self.events.append((int(fields["id"]), fields["event"], data))
 
@@ -314,3 +318,26 @@ async def test_both_nodes_hear_each_other_and_nothing_twice(pairs: Callable[...,
             for stream in (one, other):
                 ended = [each["id"] for each in stream.of("task") if "COMPLETED" in each["state"]]
                 assert len(ended) == len({*ended}) == 2
+
+
+async def test_a_lost_connection_loses_nothing_before_the_first_news_came(tmp_path: Path) -> None:
+    async with console_world(tmp_path) as world:
+        async with watching(world, "dave", "tasks") as stream:
+            first = stream.place
+            await sent(world, "echo", "hello", by="dave")
+            await let_out(world)
+            assert stream.of("task")
+        # Connections that break off behind the opening comment: the client goes on from its id.
+        last_id = first
+        for _ in range(2):
+            async with watching(world, "dave", "tasks", last_id=last_id) as again:
+                assert again.place == last_id
+                last_id = again.place
+        async with watching(world, "dave", "tasks", last_id=last_id) as again:
+            await settle()
+            assert again.of("task") == stream.of("task")[-1:]
+        # What is lost is told, also after such a connection.
+        async with watching(world, "dave", "tasks", last_id=1) as again:
+            assert again.place == 0
+            await settle()
+            assert again.of("resync") == [{}]

@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pytest
 from tests.bindings.cases import states
@@ -19,11 +20,17 @@ from tests.sockets.peer import serving
 
 from trunkline.app.gateway import build
 from trunkline.console.recordings.pytest_files import file_name, literal
+from trunkline.console.recordings.recorded_tasks import MAX_BYTES, RecordedTasks
 from trunkline.console.recordings.recordings import KIND
 from trunkline.model.errors import Conflict, RouteNotFound
+from trunkline.model.large_values import SLICE_BYTES
 from trunkline.model.principal import ANONYMOUS, OPERATOR, Principal
+from trunkline.ports.store import Store
 from trunkline.settings import from_document
 from trunkline.testing import FakeClock, settle
+from trunkline.testing.passing_store import PassingStore
+
+T = TypeVar("T")
 
 BOSS = Principal(id="boss", roles=(OPERATOR,))
 SCRIPT = "acme/script"
@@ -482,6 +489,30 @@ async def test_a_task_that_is_too_large_is_refused() -> None:
         answer = await world.call("GET", f"/tasks/{task}/test", by="carol")
         assert answer.status == 409
         assert b"too much" in answer.body
+
+
+async def test_texts_that_are_too_large_are_not_read(tmp_path: Path) -> None:
+    class CountingStore(PassingStore):
+        keeps_large_values = True
+        slices = 0
+
+        async def _pass_on(self, call: Callable[[], Awaitable[T]]) -> T:
+            found = await super()._pass_on(call)
+            if isinstance(call, partial) and call.func.__name__ == "value_slices":
+                self.slices += len(cast(tuple[bytes, ...], found))
+            return found
+
+    store = {"kind": "sqlite", "path": str(tmp_path / "hub.db")}
+    async with scripted_world(store=store) as world:
+        task = (await client(world).run("say " + "x" * (MAX_BYTES // 2)))["id"]
+        main = world.gateway.runtimes.main
+        assert main is not None
+        counting = CountingStore(main.store)
+        tasks = RecordedTasks(stores=lambda: [cast(Store, counting)], may_read=lambda *_: True)
+        # The question and its answer are two texts, too large together.
+        with pytest.raises(Conflict, match="texts of more than"):
+            await tasks.find(task, by=ANONYMOUS)
+        assert 0 < counting.slices * SLICE_BYTES <= MAX_BYTES
 
 
 def test_the_callers_of_these_tests() -> None:

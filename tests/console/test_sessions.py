@@ -1,17 +1,23 @@
 """Codes, cookies and sessions of the page."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.bindings.asgi import Asgi
 from tests.console.world import KEYS, URL, Browser, settings, world
 
 from trunkline.app.gateway import build
 from trunkline.app.reload import Reload
-from trunkline.console.page.codes import CODE_S, FIRST_CODE_S, MAX_CODES
+from trunkline.console.page.codes import CODE_S, FIRST_CODE_S, MAX_CODES, OneUseCodes
+from trunkline.console.page.files import StaticFiles
+from trunkline.console.page.pages import ConsolePages
 from trunkline.console.page.sessions import SESSION, SESSION_S, ConsoleSessions
+from trunkline.model.errors import StoreUnusable
 from trunkline.model.principal import ANONYMOUS
+from trunkline.ports.records import Key, Record
 from trunkline.runtime.due_work import DueWork
 from trunkline.stores.memory import MemoryStore
 from trunkline.testing import FakeClock
@@ -59,15 +65,51 @@ async def test_a_code_ends_after_its_time() -> None:
         assert where(await it.browser().open(late.removeprefix(URL))) == (303, "/")
 
 
-async def test_wrong_codes_are_limited() -> None:
+async def test_wrong_codes_are_limited_and_keep_nobody_out() -> None:
     async with world() as it:
         statuses = [(await it.browser().open(f"/?code=wrong{i}")).status for i in range(21)]
         assert statuses == [303] * 20 + [429]
         right = it.console.url().removeprefix(URL)
+        assert where(await it.browser().open(right)) == (303, "/")
         blocked = await it.browser().open(right)
         assert (blocked.status, int(blocked.headers["retry-after"]) > 0) == (429, True)
         await it.clock.advance(3)
-        assert where(await it.browser().open(right)) == (303, "/")
+        assert where(await it.browser().open(right)) == USED
+
+
+async def test_a_code_that_became_no_session_counts_again() -> None:
+    clock = FakeClock()
+    store = MemoryStore(clock)
+    await store.open()
+    is_full = True
+
+    async def open_main() -> MemoryStore:
+        if is_full:
+            raise StoreUnusable("The disk is full")
+        return store
+
+    codes = OneUseCodes(clock)
+    sessions = ConsoleSessions(
+        open_main=open_main,
+        is_shared=lambda: False,
+        operator=lambda: ANONYMOUS,
+        keys=dict,
+        clock=clock,
+    )
+    pages = ConsolePages(
+        StaticFiles(),
+        codes=codes,
+        sessions=sessions,
+        cookie="tl_console_8642",
+        is_own_host=lambda _: True,
+        is_direct=lambda _: True,
+    )
+    browser = Browser(Asgi(pages))
+    target = f"/?code={codes.new()}"
+    assert (await browser.open(target)).status == 503
+    is_full = False
+    assert where(await browser.open(target)) == (303, "/")
+    assert where(await browser.open(target)) == USED
 
 
 @pytest.mark.parametrize("code", ["", "%00", "%ff", "é", "x" * 10_000, "a&code=b"])
@@ -116,8 +158,6 @@ async def test_a_look_ahead_does_not_use_up_a_code() -> None:
 
 
 async def test_a_code_from_another_machine_is_not_used_up() -> None:
-    from tests.bindings.asgi import Asgi
-
     async with world() as it:
         target = it.console.url().removeprefix(URL)
 
@@ -278,6 +318,43 @@ async def test_a_session_that_another_gateway_ended_is_refused_within_a_second()
     assert await one.principal(secret) is None
     await clock.advance(1)
     assert await two.principal(secret) is None
+
+
+async def test_a_session_that_ends_while_it_is_read_does_not_come_back() -> None:
+    clock = FakeClock()
+    is_read, is_ended = asyncio.Event(), asyncio.Event()
+
+    class SlowStore(MemoryStore):
+        async def record(self, key: Key) -> Record | None:
+            found = await super().record(key)
+            is_read.set()
+            await is_ended.wait()
+            return found
+
+    store = SlowStore(clock)
+    await store.open()
+
+    async def open_main() -> MemoryStore:
+        return store
+
+    def sessions() -> ConsoleSessions:
+        return ConsoleSessions(
+            open_main=open_main,
+            is_shared=lambda: False,
+            operator=lambda: ANONYMOUS,
+            keys=dict,
+            clock=clock,
+        )
+
+    secret = await sessions().begin()
+    # After a restart.
+    restarted = sessions()
+    reading = asyncio.get_running_loop().create_task(restarted.principal(secret))
+    await is_read.wait()
+    await restarted.end(secret)
+    is_ended.set()
+    assert await reading is None
+    assert await restarted.principal(secret) is None
 
 
 async def test_the_store_has_the_digest_of_a_session_alone() -> None:

@@ -1,4 +1,4 @@
-"""`GatewayView`: what the gateway is and can do."""
+"""`GatewayView`: what the gateway is and can do; `NodeView`: one of several on a store."""
 
 from typing import Literal, TypeAlias
 
@@ -26,3 +26,24 @@ class GatewayView(Struct, frozen=True, kw_only=True, rename="camel"):
     anonymous: bool | UnsetType = UNSET
     faults: bool | UnsetType = UNSET
     visits: Visiting | UnsetType = UNSET
+
+
+class NodeView(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A gateway that uses the main store."""
+
+    # Empty for a gateway whose store belongs to one process.
+    node: str
+    host: str
+    pid: int
+    release: str
+    started_at: str
+    is_alive: bool
+    # None for a store that belongs to one process.
+    beat_ago_s: float | None
+    lanes: int | None
+    # Whether it has answered.
+    is_here: bool
+
+
+class NodeList(Struct, frozen=True, kw_only=True):
+    items: list[NodeView]

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from starlette.requests import Request
 
 from trunkline.api.api import Api, Route
-from trunkline.api.gateway_view import SignIn
+from trunkline.api.gateway_view import NodeView, SignIn
 from trunkline.app.front import Front
+from trunkline.app.nodes import NodeInfo, node_info, this_gateway
 from trunkline.app.postgres import read_nodes
 from trunkline.app.runtimes import Runtimes
 from trunkline.console.page.authenticator import ConsoleAuthenticator
@@ -24,6 +25,7 @@ from trunkline.console.page.session_api import SessionApi
 from trunkline.console.page.sessions import ConsoleSessions, is_console
 from trunkline.model.errors import PermissionDenied
 from trunkline.model.principal import ANONYMOUS, EVERYTHING, OPERATOR, Principal
+from trunkline.model.timestamps import format_timestamp
 from trunkline.ports.clock import Clock
 from trunkline.runtime.due_work import DueKind
 from trunkline.server.access import check_origin, is_direct, is_loopback
@@ -56,6 +58,7 @@ class GatewayConsole:
         """`local_url` is where programs on this machine reach the gateway; empty where nothing
         listens."""
         self._settings = settings
+        self._started_ms = clock.now_ms()
         self._main = main
         self.clock = clock
         self._base_url = base_url
@@ -113,7 +116,7 @@ class GatewayConsole:
         """Those that the interface does not have from a hub."""
         self._api = api
         yield from self.session_api.routes(known=[route.name for route in api.routes])
-        yield from GatewayApi(self._facts).routes()
+        yield from GatewayApi(self._facts, self._nodes).routes()
 
     def url(self, valid_s: float = CODE_S) -> str:
         """A URL that opens the page once, on this machine. Empty where nothing listens there."""
@@ -168,11 +171,15 @@ class GatewayConsole:
         main = self._main().main
         return main is not None and main.is_shared
 
-    async def _nodes(self) -> int:
-        """How many gateways share the main store. Raises StoreError."""
-        if not self._is_shared() or self._settings.store.kind != "postgres":
-            return 1
-        return sum(node.is_alive for node in await read_nodes(self._settings.store))
+    async def _nodes(self) -> list[NodeView]:
+        """The gateways that share the main store. Raises StoreError."""
+        itself = this_gateway(self._started_ms)
+        found = [itself]
+        if self._is_shared() and self._settings.store.kind == "postgres":
+            lease_s = self._settings.cluster.lease_s
+            rows = await read_nodes(self._settings.store)
+            found = [node_info(row, lease_s=lease_s) for row in rows]
+        return [_node_view(each, itself) for each in found]
 
     async def _facts(self, is_operator: bool) -> GatewayFacts:
         settings = self._settings
@@ -189,12 +196,26 @@ class GatewayConsole:
             },
             public_url=self._base_url,
             store=", ".join(map(place_of, settings.stores())) or "none",
-            nodes=await self._nodes() if is_operator else 1,
+            nodes=sum(node.is_alive for node in await self._nodes()) if is_operator else 1,
             problems=[*self._front.problems()],
             anonymous=settings.allows_anonymous(),
             faults=not settings.is_exposed(),
             visits=settings.console.visits,
         )
+
+
+def _node_view(node: NodeInfo, itself: NodeInfo) -> NodeView:
+    return NodeView(
+        node=node.node,
+        host=node.host,
+        pid=node.pid,
+        release=node.release,
+        started_at=format_timestamp(node.started_ms),
+        is_alive=node.is_alive,
+        beat_ago_s=node.beat_ago_s,
+        lanes=node.lanes,
+        is_here=node.is_alive and (node.host, node.pid) == (itself.host, itself.pid),
+    )
 
 
 def _is_direct(request: Request) -> bool:

@@ -1,7 +1,7 @@
 """`LiveNodes`: passes news between the nodes of a gateway that share the main store.
 
 A node at which someone watches says so every few seconds. The others then tell it their news, and
-stop when they have not heard it for a while, so that news nobody watches cost nothing at any node.
+stop when they have not heard it for a while, so that news without a watcher is free.
 """
 
 import asyncio

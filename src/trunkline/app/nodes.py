@@ -6,6 +6,7 @@
 import asyncio
 import os
 import socket
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +16,9 @@ from trunkline.app.postgres import read_nodes
 from trunkline.model.errors import OperatorRefused
 from trunkline.settings import StoreSettings
 from trunkline.version import VERSION
+
+if TYPE_CHECKING:
+    from trunkline.stores.postgres.nodes import NodeState
 
 
 class NodeInfo(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -47,20 +51,25 @@ def find_nodes(store: StoreSettings, *, lease_s: float) -> list[NodeInfo]:
         found = msgspec.convert(call_gateway(store, "nodes"), NodeInfo)
         return [msgspec.structs.replace(found, is_here=True)]
     here = _gateway_here(store)
+    found_nodes = [node_info(each, lease_s=lease_s) for each in asyncio.run(read_nodes(store))]
     return [
-        NodeInfo(
-            node=each.node,
-            host=each.host,
-            pid=each.pid,
-            release=each.release,
-            started_ms=each.started_ms,
-            is_alive=each.is_alive,
-            beat_ago_s=round(lease_s - each.lease_left_s, 3),
-            lanes=each.lanes,
-            is_here=(each.host, each.pid) == here and each.is_alive,
-        )
-        for each in asyncio.run(read_nodes(store))
+        msgspec.structs.replace(each, is_here=each.is_alive and (each.host, each.pid) == here)
+        for each in found_nodes
     ]
+
+
+def node_info(row: "NodeState", *, lease_s: float) -> NodeInfo:
+    """A node as the database has it."""
+    return NodeInfo(
+        node=row.node,
+        host=row.host,
+        pid=row.pid,
+        release=row.release,
+        started_ms=row.started_ms,
+        is_alive=row.is_alive,
+        beat_ago_s=round(lease_s - row.lease_left_s, 3),
+        lanes=row.lanes,
+    )
 
 
 def _gateway_here(store: StoreSettings) -> tuple[str, int] | None:

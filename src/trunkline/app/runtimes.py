@@ -83,8 +83,8 @@ class Runtimes:
         return self._by_store.get(self._main)
 
     def watch(self, tap: Tap | None) -> None:
-        """Tell one of all commits from now on, or nobody. While nobody is told, a commit costs no
-        call more."""
+        """Tell one listener of all commits from now on, or none: then a commit makes no further
+        call."""
         before, self._tap = self._tap, tap
         for runtime in self:
             journal = runtime.journal

@@ -5,6 +5,7 @@ The log and the wire log share the rules. A text may quote a secret that the gat
 `clean` finds by the shape of the secret or by the name beside it.
 """
 
+import base64
 import json
 import re
 from collections import Counter
@@ -41,6 +42,7 @@ _AUTHORIZATION = re.compile(
     rf"((?:proxy-)?authorization{_SEPARATOR})([A-Za-z]+\s+)?{_VALUE}", re.IGNORECASE
 )
 _BEARER = re.compile(r"\b(bearer\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
+_BASIC = re.compile(r"\b(basic\s+)([A-Za-z0-9+/]{4,}={0,2})", re.IGNORECASE)
 _NAMED = re.compile(rf"(?<![A-Za-z0-9])({_NAMES})({_SEPARATOR}){_VALUE}", re.IGNORECASE)
 # A whole name under which a log record has a secret.
 SENSITIVE: Final = re.compile(
@@ -52,12 +54,18 @@ _TOKEN = re.compile(
     r"(?<![A-Za-z0-9])(?:(?:tl|cw)_[A-Za-z0-9_-]{12,}|eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_.-]{16,})"
 )
 
-_IN_HEADER = re.compile(r"token|secret|key|passw|credential|cookie|authorization")
+_IN_HEADER = re.compile(
+    r"token|secret|key|passw|passphrase|pwd|jwt|credential|cookie|authorization|(?:^|[-_])auth$"
+)
 # The key of a repeated request, and a random number of the handshake of a WebSocket.
 _OPEN_HEADERS: Final = frozenset(
     {"idempotency-key", "sec-websocket-key", "access-control-allow-credentials"}
 )
-_IN_MEMBER = re.compile(r"secret|passw|apikey|privatekey|accesskey|credential|authorization|cookie")
+_IN_MEMBER = re.compile(
+    r"secret|passw|passphrase|pwd|jwt|apikey|privatekey|accesskey|credential|authorization|cookie"
+)
+# RFC 6749 (4.1.2), RFC 7523, and what signs a URL, as those of object stores are.
+_PARAMETERS: Final = frozenset({"code", "sig", "pass", "auth", "otp", "assertion"})
 # `nextPageToken` is a place in a list, and cards name the URLs and kinds of their sign-in.
 _OPEN_MEMBER = re.compile(r".*(?:pagetoken|url|securityscheme)")
 _PUNCTUATION = re.compile(r"[^a-z0-9]")
@@ -105,22 +113,28 @@ class KnownSecrets:
         return self._pattern
 
 
+_ESCAPE: Final = re.compile(r"%[0-9A-F]{2}")
+
+
 def _forms(secret: str) -> Iterable[str]:
     """How a secret is written in texts, URLs, forms and JSON."""
     if len(secret) < SHORTEST_SECRET:
         return
-    yield secret
     # A header quotes a token without its scheme.
     scheme, _, token = secret.partition(" ")
-    if scheme.lower() in ("bearer", "basic"):
-        yield token.strip()
-    readable = secret.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-    yield quote(readable, safe="")
-    yield quote_plus(readable)
-    for ascii_only in (True, False):
-        escaped = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
-        yield escaped
-        yield escaped.replace("/", "\\/")
+    is_schemed = scheme.lower() in ("bearer", "basic")
+    for each in (secret, token.strip()) if is_schemed else (secret,):
+        yield each
+        readable = each.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        quoted = quote(readable, safe="")
+        # RFC 3986, 2.1: the digits of an escape may be in either case.
+        yield quoted
+        yield _ESCAPE.sub(lambda found: found[0].lower(), quoted)
+        yield quote_plus(readable)
+        for ascii_only in (True, False):
+            escaped = json.dumps(each, ensure_ascii=ascii_only)[1:-1]
+            yield escaped
+            yield escaped.replace("/", "\\/")
 
 
 def may_name_a_secret(text: str) -> bool:
@@ -135,6 +149,9 @@ _WORDS: Final = (
     "token",
     "secret",
     "passw",
+    "passphrase",
+    "pwd",
+    "jwt",
     "key",
     "credential",
     "authorization",
@@ -155,11 +172,23 @@ def clean(text: str) -> str:
 def without_tokens(text: str) -> str:
     """The text without what looks like a credential by itself, whatever its name. Ordinary
     sentences stay as they are."""
-    if "bearer" in text.lower():
+    lowered = text.lower()
+    if "bearer" in lowered:
         text = _BEARER.sub(rf"\1{MASK}", text)
+    if "basic" in lowered:
+        text = _BASIC.sub(_without_password, text)
     if "tl_" in text or "cw_" in text or "eyJ" in text:
         text = _TOKEN.sub(MASK, text)
     return text
+
+
+def _without_password(found: re.Match[str]) -> str:
+    """RFC 7617: user and password, with a colon between them. Sentences have the word, too."""
+    try:
+        decoded = base64.b64decode(found[2], validate=True)
+    except ValueError:
+        return found[0]
+    return f"{found[1]}{MASK}" if b":" in decoded else found[0]
 
 
 def is_secret_header(name: str) -> bool:
@@ -172,7 +201,9 @@ def is_secret_parameter(name: str) -> bool:
     name = name.lower()
     if _OPEN_MEMBER.fullmatch(_PUNCTUATION.sub("", name)):
         return False
-    return name in ("code", "sig", "signature") or _IN_HEADER.search(name) is not None
+    if name in _PARAMETERS or name.endswith(("signature", "assertion")):
+        return True
+    return _IN_HEADER.search(name) is not None
 
 
 def is_secret_member(name: str) -> bool:

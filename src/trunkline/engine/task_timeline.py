@@ -42,7 +42,7 @@ class Band(Struct, frozen=True, gc=False):
     state: TaskState
     # The entry that began it.
     seq: int
-    # None where nobody knows.
+    # None if it is not known.
     from_ms: int | None
     # None for the present state as well.
     to_ms: int | None = None

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from trunkline.api.about import Index
 from trunkline.api.check_types import CheckRequest, CheckResult
-from trunkline.api.gateway_view import GatewayView
+from trunkline.api.gateway_view import GatewayView, NodeList
 from trunkline.api.me import KeyBody, Me
 from trunkline.api.recording_types import NewRecording, RecordingList, RecordingView
 from trunkline.hub.agent_cards import CardView
@@ -419,6 +419,10 @@ class HubCalls:
             path_of("/agents/{id}/grants", id=id),
             query=GrantQuery(page_size=page_size, page_token=page_token),
         )
+
+    async def list_nodes(self) -> NodeList:
+        """List the gateways that share the main store."""
+        return await self._http.value(NodeList, "GET", "/nodes")
 
     async def list_recordings(self) -> RecordingList:
         """List the agents that play recorded tasks. For operators."""

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from trunkline.api.about import Index
 from trunkline.api.check_types import CheckRequest, CheckResult
-from trunkline.api.gateway_view import GatewayView
+from trunkline.api.gateway_view import GatewayView, NodeList
 from trunkline.api.me import KeyBody, Me
 from trunkline.api.recording_types import NewRecording, RecordingList, RecordingView
 from trunkline.hub.agent_cards import CardView
@@ -376,6 +376,10 @@ class SyncHubCalls:
     def list_grants(self, id: str, *, page_size: int = 50, page_token: str = "") -> GrantPage:
         """List who may call the agent by a grant."""
         return self._run(self._calls.list_grants(id, page_size=page_size, page_token=page_token))
+
+    def list_nodes(self) -> NodeList:
+        """List the gateways that share the main store."""
+        return self._run(self._calls.list_nodes())
 
     def list_recordings(self) -> RecordingList:
         """List the agents that play recorded tasks. For operators."""

@@ -93,9 +93,10 @@ class Visits:
             )
         if fault := url_fault(url):
             raise InvalidParams.at("url", fault)
+        is_public = allowed == "public"
+        # Before the others have to wait: an agent elsewhere may be slow.
+        card = await self._card(url, headers, is_public=is_public)
         async with self._changing:
-            is_public = allowed == "public"
-            card = await self._card(url, headers, is_public=is_public)
             handle = f"{OWNER}/{slug_of(card.name, url)}"
             known = handle in self._visits
             if not known and len(self._visits) >= MAX_VISITS:

@@ -47,7 +47,7 @@ class WireSummary(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class WireBody(Struct, frozen=True, kw_only=True):
-    """A body as text, or in base64 where it is no text. `size` is that of the whole body."""
+    """A body as text, or in base64 if it is not UTF-8. `size` is that of the whole body."""
 
     size: int
     text: str | UnsetType = UNSET

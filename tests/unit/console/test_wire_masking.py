@@ -1,6 +1,8 @@
 """A secret never survives in what is recorded, and everything else stays as it came."""
 
 import json
+import re
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -254,3 +256,79 @@ def test_a_form_of_oauth() -> None:
     assert masker().body(body, is_form=True) == (
         f"grant_type=client_credentials&client_id=a&client_secret={MASK}"
     )
+
+
+def dumped(value: Any) -> str:
+    return json.dumps(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        dumped({"password": f'a"b{SECRET}'}),
+        dumped({"password": {"x": SECRET}}),
+        dumped({"password": [1, SECRET]}),
+        dumped({"next": dumped({"token": [f'"{SECRET}']})}),
+        "It said: " + dumped({"passphrase": f'"{SECRET}'}),
+        f"https://user:{SECRET}@host/path",
+        f"https://store.example/file?X-Amz-Signature={SECRET}&a=b",
+        f"https://host/#access_token={SECRET}",
+        f"https://host/?next=https%3A%2F%2Fhost%2F%3Ftoken%3D{SECRET}",
+        "https://host/?filter=%7B%22password%22%3A%22" + SECRET + "%22%7D",
+        "Authorization: Basic " + b64encode(f"user:{SECRET}".encode()).decode(),
+    ],
+)
+def test_a_secret_within_a_string(value: str) -> None:
+    masker = Masker(KnownSecrets())
+    hidden = (SECRET, b64encode(f"user:{SECRET}".encode()).decode())
+    for text in (
+        dumped({"a": value, "b": "stays"}),
+        "data: " + dumped({"a": value, "b": "stays"}),
+        dumped({"a": value, "b": "stays"}).replace("/", "\\/"),
+        # Cut off by the end of what is kept.
+        dumped({"b": "stays", "a": value + "more"})[:-4],
+    ):
+        masked = masker.body(text)
+        assert not any(each in masked for each in hidden), masked
+        assert "stays" in masked
+
+
+def test_addresses_and_words_that_hold_no_secret_stay() -> None:
+    text = dumped(
+        {
+            "a": "See https://host/@me?page=2&lang=en#top, or write to me@example.org.",
+            "b": "Basic authentication, basic facts: https://host:8080/a%20b?c=%7B%22d%22%3A1%7D",
+            "c": dumped({"d": 'a "word"'}),
+        }
+    )
+    assert Masker(KnownSecrets()).body(text) == text
+
+
+def test_secrets_in_headers_and_queries() -> None:
+    masker = Masker(KnownSecrets())
+    for name, value in (
+        ("Referer", f"https://user:{SECRET}@host/"),
+        ("X-Jwt", SECRET),
+        ("X-Auth", SECRET),
+        ("X-Note", "Basic " + b64encode(f"user:{SECRET}".encode()).decode()),
+    ):
+        masked = masker.header(name, value)
+        assert SECRET not in masked
+        assert b64encode(f"user:{SECRET}".encode()).decode() not in masked
+    for name in ("pwd", "pass", "jwt", "otp", "client_assertion", "X-Amz-Signature", "pass%77ord"):
+        assert masker.url(f"/rpc?a=b&{name}={SECRET}") == f"/rpc?a=b&{name}={MASK}"
+
+
+@pytest.mark.parametrize("header", ["Bearer {}", "Basic {}", "{}"])
+def test_a_known_secret_of_a_header_is_found_in_every_form(header: str) -> None:
+    secret = 'known/s"ecret+cönfig value'
+    masker = Masker(KnownSecrets([header.format(secret)]))
+    quoted = quote(secret, safe="")
+    lowered = re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quoted)
+    for form in (secret, quoted, lowered, quote_plus(secret), dumped(secret)[1:-1]):
+        assert masker.plain(f"<{form}>") == f"<{MASK}>"
+
+
+def test_an_address_that_is_encoded_over_and_over_ends_the_search() -> None:
+    text = "https://host/?a=%" + "25" * 50_000 + "20"
+    assert Masker(KnownSecrets()).body(dumped(text)) == dumped(text)

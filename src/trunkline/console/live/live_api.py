@@ -71,8 +71,7 @@ class LiveApi:
     async def _frames(
         self, reader: Reader, caller: Principal, request: Request
     ) -> AsyncIterator[bytes]:
-        # The id from which a client continues that gets no news at all.
-        yield b": open\n" + b"id: %d\n\n" % self._feed.last_id
+        yield b": open\n" + _place(reader)
         checked = beaten = self._clock.monotonic()
         while True:
             data = reader.take()
@@ -128,6 +127,12 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._api.leave(self._reader, self._caller)
+
+
+def _place(reader: Reader) -> bytes:
+    """The id from which a client continues that gets no news at all. One that has lost news keeps
+    the id that it has, until it is told so."""
+    return b"\n" if reader.begins_after is None else b"id: %d\n\n" % reader.begins_after
 
 
 def _topics(text: str) -> frozenset[Topic]:

@@ -80,6 +80,8 @@ class Reader:
         self._topics = topics
         self._sees = sees
         self._limit = limit
+        # The number behind which its news begin; None where it has lost some before its begin.
+        self.begins_after: int | None = None
         # By topic and key: of equal ones the last counts.
         self._pending: dict[tuple[Topic, str], Numbered] = {}
         self._lost_at: int | None = None
@@ -209,13 +211,15 @@ class LiveFeed:
         if not self._is_read:
             self._is_read = True
             self._on_read(True)
-        if last_id is not None:
-            if last_id > self._last_id or last_id < self._oldest():
-                reader.lose(self._last_id)
-            else:
-                for each in self._ring:
-                    if each.id > last_id:
-                        reader.push(each)
+        if last_id is None:
+            reader.begins_after = self._last_id
+        elif last_id > self._last_id or last_id < self._oldest():
+            reader.lose(self._last_id)
+        else:
+            reader.begins_after = last_id
+            for each in self._ring:
+                if each.id > last_id:
+                    reader.push(each)
         self._readers.add(reader)
         return reader
 
@@ -227,7 +231,7 @@ class LiveFeed:
         self._lingering = self._tasks.start(self._linger(), name="live feed lingers")
 
     def forward_to(self, forward: Forward | None) -> None:
-        """Give all news of this node to `forward`, or to nobody else any more."""
+        """Forward all news of this node from now on; None stops that."""
         if self._is_closed:
             return
         self._forward = forward
@@ -261,7 +265,7 @@ class LiveFeed:
 
     def _begin(self) -> None:
         if not self.is_heard:
-            # What happened while nobody listened is in no ring.
+            # The ring has nothing from the time without listeners.
             self._last_id += 1
             self._kept_after = self._last_id
             self._set_heard(True)

@@ -1,2 +1,2 @@
-"""The page itself over HTTP: its files and headers, the sessions of browsers and how they begin, and
-what the gateway says of itself."""
+"""The page over HTTP: its files and headers, the sessions of browsers and how they begin, and what
+the gateway says of itself."""

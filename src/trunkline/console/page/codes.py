@@ -41,18 +41,24 @@ class OneUseCodes:
         """Whether the code is valid, which ends it. `source` is where the request came from.
         Raises TooManyRequests after many wrong codes."""
         now = self._clock.monotonic()
-        if wait_s := self._wrong.wait_s(source, now):
-            raise TooManyRequests(
-                "Too many wrong codes; wait and try again", retry_after_s=int(wait_s) + 1
-            )
         given = _digest(code)
         # All codes are compared, whichever of them it is.
         found = [digest for digest in self._ends if hmac.compare_digest(digest, given)]
         for digest in found:
             if self._ends.pop(digest) > now:
                 return True
+        # A valid code counts also behind many wrong ones: all programs of this machine have one
+        # source, and none of them may keep the operator out.
+        if wait_s := self._wrong.wait_s(source, now):
+            raise TooManyRequests(
+                "Too many wrong codes; wait and try again", retry_after_s=int(wait_s) + 1
+            )
         self._wrong.take(source, now)
         return False
+
+    def give_back(self, code: str) -> None:
+        """A valid code that became no session counts again."""
+        self._ends[_digest(code)] = self._clock.monotonic() + CODE_S
 
 
 def _digest(code: str) -> bytes:

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trunkline.api.api import Call, Route
-from trunkline.api.gateway_view import GatewayView, SignIn, Visiting
+from trunkline.api.gateway_view import GatewayView, NodeList, NodeView, SignIn, Visiting
 from trunkline.model.principal import OPERATOR
 from trunkline.protocol.versions import Version
 from trunkline.version import VERSION
@@ -46,10 +46,29 @@ _TEXTS: Final = {
 }
 
 
+_NODE_TEXTS: Final = {
+    "NodeView.node": "The id of the node; empty where the store belongs to one process.",
+    "NodeView.host": "The name of its machine.",
+    "NodeView.pid": "Its process there.",
+    "NodeView.release": "Its version of Trunkline.",
+    "NodeView.startedAt": "When it was started.",
+    "NodeView.isAlive": "Whether it gives signs of life. Others are shown for an hour.",
+    "NodeView.beatAgoS": "Seconds since its last sign of life.",
+    "NodeView.lanes": "How many lanes it owns.",
+    "NodeView.isHere": "Whether it is the one that answers.",
+    "NodeList.items": "The gateways on the main store.",
+}
+
+
 class GatewayApi:
-    def __init__(self, facts: Callable[[bool], Awaitable[GatewayFacts]]) -> None:
+    def __init__(
+        self,
+        facts: Callable[[bool], Awaitable[GatewayFacts]],
+        nodes: Callable[[], Awaitable[list[NodeView]]],
+    ) -> None:
         """`facts` is told whether an operator asks."""
         self._facts = facts
+        self._nodes = nodes
 
     def routes(self) -> Iterator[Route]:
         yield Route(
@@ -62,6 +81,19 @@ class GatewayApi:
             is_public=True,
             texts=_TEXTS,
         )
+        yield Route(
+            method="GET",
+            path="/nodes",
+            name="list_nodes",
+            summary="List the gateways that share the main store.",
+            handle=self._list,
+            result=NodeList,
+            texts=_NODE_TEXTS,
+        )
+
+    async def _list(self, call: Call) -> NodeList:
+        call.require_operator()
+        return NodeList(items=await self._nodes())
 
     async def _get(self, call: Call) -> GatewayView:
         is_operator = call.principal is not None and OPERATOR in call.principal.roles

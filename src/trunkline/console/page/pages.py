@@ -72,14 +72,16 @@ class ConsolePages:
         used = RedirectResponse(CODE_USED, 303, {"Cache-Control": "no-store"})
         if not self._is_direct(request) or not _is_navigation(request):
             return used
+        code = request.query_params["code"]
         source = "" if request.client is None else request.client.host
         try:
-            if not self._codes.redeem(request.query_params["code"], source):
+            if not self._codes.redeem(code, source):
                 return used
             secret = await self._sessions.begin()
         except TooManyRequests as error:
             return _text(429, f"{error.message}.", {"Retry-After": str(error.retry_after_s)})
         except (StoreError, Unavailable) as error:
+            self._codes.give_back(code)
             _log.warning("a session of the page cannot begin", extra={"reason": error.message})
             return _text(503, "The gateway cannot use its store at the moment; try again later.")
         cookie = set_cookie(self._cookie, secret, max_age_s=SESSION_S, is_secure=False)

@@ -117,7 +117,12 @@ class ConsoleSessions:
         held = self._held.get(record.id)
         if held is None or self._is_old(held):
             session = await self._read(record)
-            self._hold(record.id, session)
+            newer = self._held.get(record.id)
+            if newer is held:
+                self._hold(record.id, session)
+            elif newer is not None:
+                # The session may have ended while it was read.
+                session = newer.session
         else:
             session = held.session
             self._held.move_to_end(record.id)

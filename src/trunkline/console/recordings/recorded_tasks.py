@@ -10,6 +10,7 @@ from trunkline.background import next_pass
 from trunkline.engine.task_fold import TaskFold
 from trunkline.model.errors import Conflict, RouteNotFound
 from trunkline.model.events import Entry, Event, MessageAccepted, TaskSubmitted, TurnRetried
+from trunkline.model.large_values import MARK, referred_ids
 from trunkline.model.principal import Principal
 from trunkline.model.recordings import RecordedStep, RecordedTurn, Recording, status_step
 from trunkline.model.timestamps import parse_timestamp
@@ -87,12 +88,16 @@ async def _read(store: Store, scope: Scope, task_id: str) -> RecordedTask:
                     f"The task has more than {MAX_ENTRIES:,} events or {MAX_BYTES:,} bytes, which "
                     "is too much for a recording"
                 )
+            if MARK in entry.body and store.keeps_large_values:
+                # Before they are read: the texts of one page may not fit into memory.
+                sizes = await store.value_sizes(scope, referred_ids(entry.body))
+                known = sum(map(len, texts.values()))
+                if size + known + sum(n for id, n in sizes.items() if id not in texts) > MAX_BYTES:
+                    raise Conflict(f"The task has texts of more than {MAX_BYTES:,} bytes")
             event = await _restored(large, scope, entry.event, texts)
             events.append(event)
             times.append(_time_of(entry))
         seq = page[-1].seq
-        if size + sum(map(len, texts.values())) > MAX_BYTES:
-            raise Conflict(f"The task has texts of more than {MAX_BYTES:,} bytes")
         await next_pass()
     if not events:
         raise RouteNotFound("There is no such task")

@@ -57,7 +57,13 @@ def _answer(record: WireRecord) -> list[Finding]:
 def _stream(record: WireRecord) -> list[Finding]:
     # The order cannot be judged across a gap.
     frames = record.frames[: record.frames_before_gap] if record.frames_left_out else record.frames
-    is_complete = record.ms is not None and not record.error and not record.frames_left_out
+    # A fault may have cut it.
+    is_complete = (
+        record.ms is not None
+        and not record.error
+        and not record.fault
+        and not record.frames_left_out
+    )
     checker = StreamChecker(
         binding="rest" if record.binding == "rest" else "jsonrpc",
         version="0.3" if record.version == "0.3" else "1.0",

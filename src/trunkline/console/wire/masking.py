@@ -34,6 +34,16 @@ _EMBEDDED = re.compile(
     r'((?:[^"\\]|\\++[^"\\])*+)'
 )
 _PARAMETER = re.compile(r"(?<![^?&;\s])([^?&;=\s]+)=([^&;\s#]*)")
+# An address within a text, behind its scheme; its parts that may hold a secret.
+_ADDRESS = re.compile(r"""(?<=://)[^\s"'<>\\]++""")
+_USER = re.compile(r"[^/?#@]+@")
+_IN_ADDRESS = re.compile(r"(?<=[?&;#])([^?&;=#]+)=([^&;#]*)")
+# JSON in a string in JSON, and so on: what is deeper stays as it is.
+_MAX_EMBEDDED: Final = 6
+# An address in a parameter of an address in a parameter.
+_MAX_ENCODED: Final = 2
+# What the end of a text leaves of an escape.
+_CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _USER_INFO = re.compile(r"(?<=://)[^/?#@\s]+@")
 # The names of headers whose values keep their first word, which names the scheme.
 _SCHEMED: Final = frozenset({"authorization", "proxy-authorization"})
@@ -60,7 +70,7 @@ class Masker:
 
     def header(self, name: str, value: str) -> str:
         if not is_secret_header(name):
-            return self._parameters(without_tokens(self._known.without(value)))
+            return self._parameters(self._addresses(without_tokens(self._known.without(value))))
         scheme, space, rest = value.strip().partition(" ")
         if rest and name.lower() in _SCHEMED and scheme.isalpha() and len(scheme) <= 16:
             return f"{scheme}{space}{MASK}"
@@ -79,6 +89,7 @@ class Masker:
         # A name in escapes is found only when they are decoded.
         if '"' in text and ("\\" in text or may_name_a_secret(text)):
             text = self._json(text)
+        text = self._addresses(text)
         if _JSON_BEGINS.match(text) or text.startswith(("data:", "id:", "event:", ":")):
             return without_tokens(text)
         return self._parameters(clean(without_tokens(text)))
@@ -88,11 +99,31 @@ class Masker:
             return text
         return _PARAMETER.sub(self._parameter, text)
 
-    def _parameter(self, found: re.Match[str]) -> str:
-        is_secret = bool(found[2]) and is_secret_parameter(unquote_plus(found[1]))
-        return f"{found[1]}={MASK}" if is_secret else found[0]
+    def _parameter(self, found: re.Match[str], depth: int = 0) -> str:
+        name, value = found[1], found[2]
+        is_secret = bool(value) and is_secret_parameter(unquote_plus(name))
+        if not is_secret and "%" in value and depth < _MAX_ENCODED:
+            # An address or JSON in a parameter.
+            inner = unquote_plus(value)
+            masked = without_tokens(self._known.without(inner))
+            masked = self._json(masked) if '"' in masked else masked
+            is_secret = self._addresses(masked, depth + 1) != inner
+        return f"{name}={MASK}" if is_secret else found[0]
 
-    def _json(self, text: str) -> str:
+    def _addresses(self, text: str, depth: int = 0) -> str:
+        """The text without the secrets of the addresses in it."""
+
+        def address(found: re.Match[str]) -> str:
+            whole = found[0]
+            if "@" in whole and (user := _USER.match(whole)) is not None:
+                whole = f"{MASK}@{whole[user.end() :]}"
+            if "=" not in whole:
+                return whole
+            return _IN_ADDRESS.sub(lambda each: self._parameter(each, depth), whole)
+
+        return _ADDRESS.sub(address, text) if "://" in text else text
+
+    def _json(self, text: str, depth: int = 0) -> str:
         out: list[str] = []
         # The end of what is in `out`.
         done = at = 0
@@ -104,7 +135,7 @@ class Masker:
                 out.append(text[done : colon.end()])
                 done = at = self._mask_value(text, colon.end(), out)
             elif "\\" in string:
-                cleaned = self._string(string)
+                cleaned = self._string(string, depth)
                 if cleaned is not string:
                     out += (text[done : found.start()], cleaned)
                     done = at
@@ -113,17 +144,38 @@ class Masker:
         out.append(text[done:])
         return "".join(out)
 
-    def _string(self, string: str) -> str:
+    def _string(self, string: str, depth: int) -> str:
         """A string with escapes, behind which a secret may be hidden."""
         if '\\"' in string:
+            if depth < _MAX_EMBEDDED:
+                string = self._with_json(string, depth)
             masked = _EMBEDDED.sub(_embedded, string)
             string = string if masked == string else masked
         if "\\u" in string or "\\/" in string:
             plain = _decoded(string)
-            cleaned = without_tokens(self._known.without(plain))
+            cleaned = self._addresses(without_tokens(self._known.without(plain)))
             if cleaned != plain:
                 return json.dumps(cleaned)
         return string
+
+    def _with_json(self, string: str, depth: int) -> str:
+        """A string that holds JSON, such as the arguments of a tool."""
+        try:
+            plain, is_cut = json.loads(string, strict=False), False
+        except ValueError:
+            try:
+                # The end of the text may have cut it off.
+                plain = json.loads(_CUT_ESCAPE.sub("", string) + '"', strict=False)
+            except ValueError:
+                return string
+            is_cut = True
+        if '"' not in plain or not ("\\" in plain or may_name_a_secret(plain)):
+            return string
+        masked = self._json(plain, depth + 1)
+        if masked == plain:
+            return string
+        written = json.dumps(masked)
+        return written[:-1] if is_cut else written
 
     def _mask_value(self, text: str, at: int, out: list[str]) -> int:
         """Add the value that begins there, masked; returns its end."""

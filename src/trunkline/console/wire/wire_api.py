@@ -85,7 +85,7 @@ TEXTS: Final = {
     "WireBody.text": "The body, where it is text.",
     "WireBody.size": "The size of the whole body in bytes.",
     "WireFrame.size": "The size of the whole frame in bytes.",
-    "base64": "The body in base64, where it is no text.",
+    "base64": "The body in base64, if it is not UTF-8.",
     "frames": "The events of the answer, or the messages of the WebSocket, in their order: at most "
     "200 from the beginning and 200 from the end.",
     "framesLeftOut": "How many frames between those were left out.",

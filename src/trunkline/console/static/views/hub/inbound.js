@@ -46,7 +46,7 @@ export default function Inbound({ id, query }) {
       <section class="card" aria-labelledby="askers"><h2 id="askers">Top callers</h2>
         ${topAskers.length ? html`<${Bars} label="Top callers" rows=${topAskers.map(({ login, count: value }) => ({ name: login, value }))} />` : html`<p class="quiet">Nobody has called.</p>`}
       </section>
-      <section class="card" aria-labelledby="budget"><h2 id="budget">Budget today</h2><${Budget} agent=${agent} /></section>
+      <section class="card" aria-labelledby="budget"><h2 id="budget">Budget today</h2>${agent.dailyBudgetQueries === undefined ? html`<p class="quiet">This agent has no daily budget.</p>` : html`<${Budget} agent=${agent} />`}</section>
     </div>
     <h2 class="section-title">Latest calls</h2>
     ${recent.length ? html`<${Table} label="Latest calls" columns=${RECENT} rows=${recent.map((call, at) => ({ ...call, at }))} rowKey=${(call) => call.at} />` : html`<p class="quiet">There was no call in this time. Try one: <a href=${link("chat", agent.owner, agent.slug)}>chat with the agent</a>.</p>`}
