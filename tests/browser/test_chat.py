@@ -247,7 +247,14 @@ def test_files_in(page: Page, tmp_path: Path) -> None:
     expect(log_of(page).locator(".theirs")).to_contain_text("parts: [ ] 2 items".replace(": ", ""))
 
 
-def test_stop_says_what_came_of_it(page: Page) -> None:
+def open_gate(served: Gateway, agent: str, gate: str) -> None:
+    """Let a script of this agent go on behind its `wait GATE`."""
+    message = {"messageId": "gate", "role": "ROLE_USER", "parts": [{"text": f"open {gate}"}]}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
+    httpx.post(served.agent_url(agent), json=body, headers={"A2A-Version": "1.0"}, timeout=30)
+
+
+def test_stop_says_what_came_of_it(page: Page, served: Gateway) -> None:
     chat_with(page, "scripted")
     say(page, "say so far; hang")
     expect(log_of(page).get_by_text("so far", exact=True)).to_be_visible()
@@ -255,9 +262,10 @@ def test_stop_says_what_came_of_it(page: Page) -> None:
     log_of(page).get_by_role("button", name="Stop").click()
     expect(log_of(page).locator(".task-end .state")).to_have_text("canceled")
     chat_with(page, "stubborn")
-    say(page, "say so far; delay 1.5; say finished")
+    say(page, "say so far; wait stop; say finished")
     log_of(page).get_by_role("button", name="Stop").click()
     expect(log_of(page).get_by_text("the agent does not support stopping")).to_be_visible()
+    open_gate(served, "demo/stubborn", "stop")
     completed(page)
 
 
@@ -421,10 +429,7 @@ def test_reader_scrolls_freely(page: Page, served: Gateway) -> None:
     log.evaluate("(box) => { box.scrollTop = 0; }")
     back = page.get_by_role("button", name="New text below")
     back.wait_for()
-    parts = [{"text": "open scroll"}]
-    message = {"messageId": "gate", "role": "ROLE_USER", "parts": parts}
-    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": message}}
-    httpx.post(served.agent_url("demo/scripted"), json=body, headers={"A2A-Version": "1.0"})
+    open_gate(served, "demo/scripted", "scroll")
     completed(page)
     assert log.evaluate("(box) => box.scrollTop") == 0
     page.get_by_role("button", name="To the end").click()
