@@ -205,7 +205,7 @@ def test_tools_data_and_files_out(page: Page) -> None:
     expect(step).to_contain_text("search done")
     step.locator("summary").click()
     expect(step.locator(".badge")).to_have_text(["start", "update", "result"])
-    expect(log.get_by_text("42")).to_be_visible()
+    expect(log.get_by_text("42", exact=True)).to_be_visible()
     picture = log.get_by_role("img", name="dot.png")
     expect(picture).to_have_js_property("naturalWidth", 1)
     with page.expect_download() as saved:

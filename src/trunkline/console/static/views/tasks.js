@@ -132,9 +132,10 @@ function useTaskList(query) {
   // A change of a task: its row changes at once, or goes if it does not fit the filter any more.
   const onTask = (data) => {
     const before = current.ids.get(data.id);
+    const wanted = current.filters.state;
+    const isGone = Boolean(wanted) && !wanted.split(",").includes(data.state);
     if (before) {
-      const wanted = current.filters.state;
-      if (wanted && !wanted.split(",").includes(data.state)) {
+      if (isGone) {
         current.items = current.items.filter(({ id }) => id !== data.id);
         current.ids.delete(data.id);
         show({ total: Math.max(0, list.total - 1) });
@@ -143,7 +144,8 @@ function useTaskList(query) {
         show();
       }
     }
-    current.fresh.delete(data.id);
+    // One that still fits stays: the button that counts it has to show it.
+    if (isGone && current.fresh.delete(data.id)) setFresh([...current.fresh.values()]);
   };
 
   const showFresh = () => {
