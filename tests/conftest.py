@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from tests.failures_at_once import pytest_configure
 from tests.loops import ASYNCIO, LoopFactories
 from tests.postgres.fixtures import (
@@ -58,6 +59,10 @@ LONGEST = (
     "tests/relay/test_relays_that_fail.py",
     "tests/relay/test_nodes_at_random.py",
 )
+
+# An example may take long while the machine is busy; that says nothing of the code.
+settings.register_profile("trunkline", deadline=None)
+settings.load_profile("trunkline")
 
 # What a shell starts in the background ignores Ctrl+C, and so does all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
