@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import asyncio
+
 import pytest
 from tests.runtime.world import SCOPE, World, next_morning, said, world
 
@@ -246,9 +248,12 @@ class Elsewhere(ScriptedBackend):
     def __init__(self, *, clock: Clock) -> None:
         super().__init__(clock=clock, resumable=True)
         self.abandoned: list[tuple[str, str | None]] = []
+        self.has_both = asyncio.Event()
 
     async def abandon(self, run_id: str, notes: Notes) -> None:
         self.abandoned.append((run_id, await notes.recall("thread")))
+        if len(self.abandoned) == 2:
+            self.has_both.set()
 
 
 async def test_a_backend_that_abandons_gets_its_notes(make_store: MakeStore) -> None:
@@ -273,6 +278,8 @@ async def test_a_backend_that_abandons_gets_its_notes(make_store: MakeStore) -> 
         await w.cancel(asked.id)
         await settle()
         assert await w.state(running.id) is FAILED
+        # A database answers in its own time, which `settle` cannot see.
+        await backend.has_both.wait()
     assert sorted(backend.abandoned) == sorted(
         [(f"{running.id}.1", "thread of d"), (f"{asked.id}.1", "thread of c")]
     )
