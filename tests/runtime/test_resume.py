@@ -1,10 +1,9 @@
 """Runs that go on while the gateway is away are picked up, and end as if it had never left."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
-
-import asyncio
 
 import pytest
 from tests.runtime.world import SCOPE, World, next_morning, said, world
