@@ -18,8 +18,9 @@ from trunkline.config.masking import (
 
 # A JSON string, also one that the end of the text cuts off.
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-# White space, and the names of the lines over which an event spreads its JSON.
-_SPACE: Final = r"(?:\s|(?<=[\r\n])data:)*+"
+# White space, and the names of the lines over which an event spreads its JSON. Not possessive: the
+# first releases of Python 3.11 forget what such a group of alternatives has matched.
+_SPACE: Final = r"(?:\s|(?<=[\r\n])data:)*"
 _COLON = re.compile(rf"{_SPACE}:{_SPACE}")
 _TOKEN = re.compile(rf'{_STRING.pattern}|[{{}}\[\]]|[^\s"{{}}\[\],:]++', re.DOTALL)
 _LITERALS: Final = frozenset({"true", "false", "null"})
@@ -31,7 +32,7 @@ _SCHEME = re.compile(
 # in proportion to the text, whatever the text is.
 _EMBEDDED = re.compile(
     r'((?<!\\)\\{1,15}+"([\w.-]{1,64}+)\\{1,15}+"\s{0,16}+:\s{0,16}+\\{1,15}+")'
-    r'((?:[^"\\]|\\++[^"\\])*+)'
+    r'((?:[^"\\]|\\++[^"\\])*)'
 )
 _PARAMETER = re.compile(r"(?<![^?&;\s])([^?&;=\s]+)=([^&;\s#]*)")
 # An address within a text, behind its scheme; its parts that may hold a secret.
