@@ -327,12 +327,14 @@ class Opening:
         if refusal is not None:
             await self._response.__aexit__(None, None, None)
             raise refusal
-        checker = StreamChecker(
-            binding=self._client.binding,
-            version=self._client.version,
-            operation=self._operation,
-            is_resumed=self._is_resumed,
-        )
+        checker = None
+        if self._client.follows_rules:
+            checker = StreamChecker(
+                binding=self._client.binding,
+                version=self._client.version,
+                operation=self._operation,
+                is_resumed=self._is_resumed,
+            )
         return Stream(self._client, response, first, checker)
 
     async def __aexit__(self, *about: Any) -> None:
