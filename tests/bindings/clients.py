@@ -160,6 +160,8 @@ class Client(ABC):
     version: ClassVar[Dialect]
     binding: ClassVar[Binding]
     shapes: ClassVar[Shapes]
+    # Whether everything that the gateway streams must be as the rules of A2A want it.
+    follows_rules = True
     # False where answers repeat what a client got wrong.
     checks_answers = True
 
