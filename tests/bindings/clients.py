@@ -160,9 +160,8 @@ class Client(ABC):
     version: ClassVar[Dialect]
     binding: ClassVar[Binding]
     shapes: ClassVar[Shapes]
-    # Whether everything that the gateway streams must be as the rules of A2A want it.
-    follows_rules = True
-    # False where answers repeat what a client got wrong.
+    # False where answers are not as A2A wants them: they repeat what a client got wrong, or a preset
+    # keeps a habit of the original.
     checks_answers = True
 
     def __init__(
@@ -330,7 +329,7 @@ class Opening:
             await self._response.__aexit__(None, None, None)
             raise refusal
         checker = None
-        if self._client.follows_rules:
+        if self._client.checks_answers:
             checker = StreamChecker(
                 binding=self._client.binding,
                 version=self._client.version,

@@ -78,7 +78,7 @@ async def test_i13_nobody_outside_learns_the_name_of_a_session(preset: str) -> N
     async with preset_world(preset, **changes) as world:
         client = world.client(dialect)
         # As the original, the preset ends an artifact by a chunk without parts.
-        client.follows_rules = preset != "openclaw-inbound"
+        client.checks_answers = preset != "openclaw-inbound"
         async with client.stream("say hi; tool grep") as stream:
             events = await stream.rest()
         task_id = events[0].value["id"]
