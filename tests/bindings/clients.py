@@ -160,8 +160,8 @@ class Client(ABC):
     version: ClassVar[Dialect]
     binding: ClassVar[Binding]
     shapes: ClassVar[Shapes]
-    # False where answers are not as A2A wants them: they repeat what a client got wrong, or a preset
-    # keeps a habit of the original.
+    # False where answers are not as A2A wants them, because they repeat what a client got wrong, or
+    # a preset keeps a habit of the original.
     checks_answers = True
 
     def __init__(
