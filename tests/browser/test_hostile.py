@@ -371,6 +371,59 @@ def test_lists_cards_and_tasks(page: Page, watch: Watch, served: Gateway) -> Non
             settle(page, title)
 
 
+RECORD = """async () => {
+  const { api, request } = await import("/console/lib/api.js");
+  for (const { id } of (await api("/agents")).items)
+    await api(`/wire/agents/${id}`, { method: "PUT", body: { on: true } });
+}"""
+EXCHANGES = """async () => {
+  const { api } = await import("/console/lib/api.js");
+  return (await api("/wire?limit=500")).items.filter((each) => each.operation.startsWith("Send"));
+}"""
+CALL = {
+    **dict.fromkeys(("agent", "session", "principal", "tenant", "callee", "skill", "tool"), "x"),
+    **dict.fromkeys(("status", "taskId", "callerTaskId", "parent", "createdAt", "endedAt"), "x"),
+    "depth": 1,
+    "timeoutMs": 1000,
+}
+# Members by which the inspector finds what belongs together, and numbers.
+WIRE_KEPT = KEPT | {"id", "at", "side", "binding", "parent", "taskId", "contextId", "nextAfter"}
+
+
+def test_the_wire_calls_and_the_hub(page: Page, watch: Watch, served: Gateway) -> None:
+    watch.expected += ["status of 404", "status of 400"]
+    page.evaluate(RECORD)
+    page.evaluate(SEND, ["evil", {"payloads": PAYLOADS[:8]}])
+    exchange = page.evaluate(EXCHANGES)[-1]
+
+    def many(answer: Any) -> Any:
+        first = (answer["items"] or [CALL])[0]
+        items = [with_payloads(first, text, WIRE_KEPT) for text in PAYLOADS]
+        return {**answer, "items": [{**each, "id": f"i{n}"} for n, each in enumerate(items)]}
+
+    for lists, place in (
+        ("**/api/v1/wire?*", "#/inspector"),
+        ("**/api/v1/wire?*", "#/inspector?view=waterfall"),
+        ("**/api/v1/calls?*", "#/calls"),
+        ("**/api/v1/sessions?*", "#/hub/sessions"),
+        ("**/api/v1/nodes", "#/hub/nodes"),
+    ):
+        page.unroute_all()
+        spoil(page, lists, many)
+        load(page, place)
+        page.locator("#view h1:visible").first.wait_for()
+        expect(page.locator("#view .loading")).to_have_count(0)
+        nothing_ran(page)
+    for number, text in enumerate(PAYLOADS[::16]):
+        page.unroute_all()
+        spoil(page, "**/api/v1/wire/*", partial(with_payloads, payload=text, kept=WIRE_KEPT))
+        spoil(page, "**/api/v1/gateway", partial(with_payloads, payload=text, kept=KEPT))
+        tab = ("exchange", "checks", "commands", "resend")[number % 4]
+        load(page, f"#/inspector/{exchange['id']}?tab={tab}")
+        page.locator("#view h1:visible").first.wait_for()
+        nothing_ran(page)
+
+
 def test_addresses(page: Page, watch: Watch, served: Gateway) -> None:
     watch.expected += ["404", "400"]
     for text in VECTORS:
