@@ -459,8 +459,8 @@ def test_the_raw_card_in_both_versions_and_lines_to_call_it(page: Page) -> None:
     expect(page.get_by_role("tree", name="Card for A2A 0.3")).to_contain_text("preferredTransport")
     tab(page, "Call it")
     for version, operation in (("1.0", "send"), ("0.3", "send"), ("1.0", "stream")):
-        page.get_by_label("Version", exact=True).select_option(version)
-        page.get_by_label("Operation").select_option(operation)
+        page.get_by_role("combobox", name="Version").select_option(version)
+        page.get_by_role("combobox", name="Operation").select_option(operation)
         line = page.get_by_label("curl", exact=True).text_content() or ""
         done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
         assert "completed" in done.stdout.lower()
