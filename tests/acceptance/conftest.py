@@ -146,9 +146,11 @@ async def current_peer(request: pytest.FixtureRequest, shared: Gateway) -> Async
         assert peer.spoken() <= {request.param}
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+async def eventually(
+    condition: Callable[[], Awaitable[bool]], *, within_s: float = DEADLINE_S
+) -> None:
     """Ask again and again until it holds."""
-    async with asyncio.timeout(DEADLINE_S):
+    async with asyncio.timeout(within_s):
         while True:
             if await condition():
                 return
