@@ -53,7 +53,7 @@ class Visit(Struct, frozen=True, kw_only=True):
 
 class VisitStanding:
     """It implements `ports.directory.Standing`. A visit may carry credentials of the operator, so
-    nobody reaches it without a grant, and no list for everyone names it."""
+    callers without a grant do not reach it, and no list for everyone names it."""
 
     is_private = True
     is_open = False
@@ -146,7 +146,7 @@ class Visits:
                 f"The agent cannot be reached: {error.reason}", retry_after_s=_RETRY_AFTER_S
             ) from None
         except RemoteError as error:
-            # The message of the error may quote the answer, which is for nobody here.
+            # The message of the error may quote the answer of the other server.
             raise InvalidParams.at("url", f"gives no card of A2A: {error.reason}") from None
 
 

@@ -22,7 +22,7 @@ class LiveQuery(Struct, frozen=True, kw_only=True, rename="camel"):
 class TellsLive(Protocol):
     @property
     def is_heard(self) -> bool:
-        """Whether anyone listens. Whoever tells looks first, so that news nobody hears cost
+        """Whether anyone listens. Whoever tells looks first, so that unheard news cost
         nothing."""
         ...
 

@@ -85,7 +85,7 @@ class SessionApi:
 
     async def me(self, call: Call) -> Me:
         caller = call.caller
-        # An anonymous caller is every program of the machine, and nobody that has signed in.
+        # An anonymous caller is any program of the machine, not a person who has signed in.
         if caller.is_anonymous and not is_console(caller):
             raise Unauthenticated(
                 "The page is not signed in; run `trunkline open` on the machine of the gateway"

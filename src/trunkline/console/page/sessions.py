@@ -40,7 +40,7 @@ class StoredSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
     # The name of the API key that it stands for; empty for an operator.
     key: str = ""
     # Tells whether the key of that name is still the same one. It is made with the secret of the
-    # session, so that nobody can look for a weak key in the store.
+    # session, so that a weak key cannot be guessed from the store.
     proof: str = ""
 
 
